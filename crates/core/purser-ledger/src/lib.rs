@@ -1,1 +1,49 @@
-//! Rules.
+//! The rules of Purser: what may happen to credits.
+//!
+//! ```text
+//!  command ──▶ decide ──▶ entry ──▶ evolve
+//!              answers,   what      applies,
+//!              changes    happened  cannot fail
+//!              nothing
+//! ```
+//!
+//! Commands go through the Raft log; entries are appended as the ledger. The same code runs in the
+//! server, on every replica, in the simulator, in the model checker, and in an offline audit.
+//!
+//! Not here: Raft, clocks, sockets, files, threads, randomness, floats. "Now" is the stamp of the log
+//! entry, and history is read and written through a trait.
+
+#![warn(clippy::wildcard_enum_match_arm, clippy::indexing_slicing, clippy::arithmetic_side_effects)]
+
+mod account;
+mod answer;
+mod balance;
+mod chain;
+pub mod codec;
+mod command;
+mod cow_map;
+mod digest;
+mod entry;
+mod hold;
+mod ledger;
+mod lot;
+mod policy;
+mod rejection;
+mod time_ring;
+
+pub use account::{Account, AccountNumber, AccountStatus, AsOf, CheckVerdict, Head};
+pub use answer::{Answer, Outcome, Receipt};
+pub use balance::{Balance, BalanceOverflow, Total};
+pub use chain::{Hashed, Record};
+pub use command::{
+    AccountName, Adjust, Authorize, Capture, Category, Charge, Close, Command, Confirm, Context,
+    Extend, Grant, HoldNumber, IfExpired, Item, LotNumber, Metadata, MetadataTooLarge, Open,
+    Operation, Reclaim, Refund, Release, Target, Void,
+};
+pub use digest::{Digest16, Digest32, hash_of};
+pub use entry::{Bucket, Entry, Fact, Move, Posting, genesis_hash};
+pub use hold::{Hold, HoldKind, HoldState, Portion, Source, Spend};
+pub use ledger::Ledger;
+pub use lot::{Lot, LotPhase, LotStatus, LotTerms};
+pub use policy::{Policy, RefundExpired};
+pub use rejection::Rejection;

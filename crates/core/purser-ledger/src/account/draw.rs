@@ -1,0 +1,115 @@
+//! Drawing from lots in burn-down order, and giving back to them.
+
+use purser_types::Credits;
+
+use super::{Account, Draft};
+use crate::entry::{Bucket, Fact, Move};
+use crate::hold::{Hold, Portion, Source};
+use crate::rejection::Rejection;
+
+/// Which lots would pay for an amount.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// In burn-down order.
+    pub(crate) portions: Vec<Portion>,
+    /// What no lot could pay.
+    pub(crate) short_by: Credits,
+}
+
+impl Account {
+    /// Plans to draw `amount` from what is available.
+    pub(crate) fn plan(&self, amount: Credits) -> Plan {
+        let mut portions = Vec::new();
+        let mut short_by = amount;
+        for (key, ()) in self.draw_order.iter() {
+            if short_by.is_zero() {
+                break;
+            }
+            let lot = key.lot();
+            let free = self.lots.get(&lot).expect("INV-9: burn-down order names known lots").free;
+            let amount = free.min(short_by);
+            short_by = short_by.saturating_sub(amount);
+            portions.push(Portion { lot, amount });
+        }
+        Plan { portions, short_by }
+    }
+
+    /// Plans to draw `amount`, all of it.
+    pub(crate) fn plan_all(&self, amount: Credits) -> Result<Vec<Portion>, Rejection> {
+        let plan = self.plan(amount);
+        if plan.short_by.is_zero() { Ok(plan.portions) } else { Err(self.short(plan.short_by)) }
+    }
+
+    /// Plans to draw `amount`; what is missing may become debt within the account's limit.
+    pub(crate) fn plan_with_debt(
+        &self,
+        amount: Credits,
+        allow_debt: bool,
+    ) -> Result<Plan, Rejection> {
+        let plan = self.plan(amount);
+        let owed = self.balance.debt.checked_add(plan.short_by);
+        let within = owed.is_some_and(|owed| owed <= self.policy.debt_limit);
+        if plan.short_by.is_zero() || (allow_debt && within) {
+            Ok(plan)
+        } else {
+            Err(self.short(plan.short_by))
+        }
+    }
+
+    fn short(&self, short_by: Credits) -> Rejection {
+        Rejection::InsufficientCredits { available: self.balance.available, short_by }
+    }
+
+    /// Spends a plan: available credits and, for what is missing, debt become used.
+    pub(crate) fn spend(&self, plan: &Plan, hold: &mut Hold, moves: &mut Vec<Move>) {
+        for portion in &plan.portions {
+            let lot = Some(portion.lot);
+            moves.extend(Move::some(lot, Bucket::Available, Bucket::Used, portion.amount));
+            hold.add_spend(Source::Lot(portion.lot), portion.amount);
+        }
+        moves.extend(Move::some(None, Bucket::Debt, Bucket::Used, plan.short_by));
+        hold.add_spend(Source::Debt(self.head.sequence.next()), plan.short_by);
+    }
+
+    /// Spends `amount` of what the hold has pinned, in burn-down order.
+    pub(crate) fn spend_pinned(hold: &mut Hold, amount: Credits, moves: &mut Vec<Move>) {
+        let mut rest = amount;
+        for pin in std::mem::take(&mut hold.pins) {
+            let taken = pin.amount.min(rest);
+            rest = rest.saturating_sub(taken);
+            moves.extend(Move::some(Some(pin.lot), Bucket::Held, Bucket::Used, taken));
+            hold.add_spend(Source::Lot(pin.lot), taken);
+            let left = pin.amount.saturating_sub(taken);
+            if !left.is_zero() {
+                hold.pins.push(Portion { lot: pin.lot, amount: left });
+            }
+        }
+    }
+
+    /// Gives what the hold has pinned back to its lots; what comes back to an expired lot lapses,
+    /// what comes back to a voided one is voided.
+    pub(crate) fn unpin(&self, hold: &mut Hold) -> Vec<Move> {
+        let pins = std::mem::take(&mut hold.pins);
+        let back = |pin: Portion| {
+            Move::some(Some(pin.lot), Bucket::Held, self.homecoming(pin), pin.amount)
+        };
+        pins.into_iter().filter_map(back).collect()
+    }
+
+    /// Where credits go that come back to the lot of `portion`.
+    pub(crate) fn homecoming(&self, portion: Portion) -> Bucket {
+        self.lots.get(&portion.lot).expect("INV-9: holds name known lots").homecoming()
+    }
+
+    /// A draft about a hold: the next entry is the last that changed it.
+    pub(crate) fn about(&self, mut hold: Hold, fact: fn(Hold) -> Fact, moves: Vec<Move>) -> Draft {
+        self.touch(&mut hold);
+        Draft { fact: fact(hold), moves }
+    }
+
+    /// Notes in the hold that the next entry changes it.
+    pub(crate) fn touch(&self, hold: &mut Hold) {
+        hold.changed_before = Some(hold.changed_by);
+        hold.changed_by = self.head.sequence.next();
+    }
+}

@@ -1,0 +1,146 @@
+//! What happens by itself when its time comes.
+//!
+//! Before every command and every read, whatever is due takes effect in the order of the instants
+//! at which it was due, as if a sweeper had run at each of them. At one instant: holds end, lots
+//! expire, lots become effective, debt is repaid. So no answer depends on when a sweeper runs.
+
+use purser_types::{Credits, HistoryError, LogTime, Sequence};
+
+use super::{Account, Draft, Scribe};
+use crate::command::{HoldNumber, LotNumber, Target};
+use crate::entry::{Bucket, Fact, Move};
+use crate::hold::{HoldState, Source, Spend};
+
+/// Something that will happen by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Due {
+    pub(crate) at: LogTime,
+    pub(crate) event: DueEvent,
+}
+
+/// The order of the variants is the order of events at one instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum DueEvent {
+    HoldEnds(HoldNumber),
+    LotExpires(LotNumber),
+    LotBecomesEffective(LotNumber),
+}
+
+impl Account {
+    /// When something is next due, forgetting included.
+    pub(crate) fn next_due(&self) -> Option<LogTime> {
+        let event = self.agenda.first().map(|(due, ())| due.at);
+        let keys = self.keys.next_forget(self.policy.key_retention);
+        let ended = self.ended.next_forget(self.policy.record_retention);
+        [event, keys, ended].into_iter().flatten().min()
+    }
+
+    /// Lets everything take effect that is due at `now`.
+    pub(crate) fn settle_due(
+        &mut self,
+        now: LogTime,
+        scribe: &mut Scribe<'_>,
+    ) -> Result<(), HistoryError> {
+        while let Some(instant) = self.next_event(now) {
+            while let Some((&due, ())) = self.agenda.first().filter(|(due, ())| due.at == instant) {
+                let draft = self.due_draft(due.event);
+                self.append(draft, instant, None, scribe);
+            }
+            self.repay_debt(instant, scribe)?;
+        }
+        self.forget(now);
+        Ok(())
+    }
+
+    /// Forgets keys and records past their retention; not the records of those who still owe.
+    fn forget(&mut self, now: LogTime) {
+        self.keys.forget(now, self.policy.key_retention);
+        let retention = self.policy.record_retention;
+        if self.ended.next_forget(retention).is_none_or(|due| now < due) {
+            return;
+        }
+        for (_, debt) in self.debts.iter() {
+            if let Some(position) = self.ended.get(&debt.hold).copied() {
+                self.ended.insert(debt.hold, position, now, retention);
+            }
+        }
+        self.ended.forget(now, retention);
+    }
+
+    /// The instant of the next event that is due at `now`.
+    pub(crate) fn next_event(&self, now: LogTime) -> Option<LogTime> {
+        self.agenda.first().map(|(due, ())| due.at).filter(|at| *at <= now)
+    }
+
+    fn due_draft(&self, event: DueEvent) -> Draft {
+        match event {
+            DueEvent::HoldEnds(number) => {
+                let hold = self.holds.get(&number).expect("INV-6: the agenda names live holds");
+                let mut hold = hold.clone();
+                let moves = self.unpin(&mut hold);
+                hold.state = HoldState::Expired;
+                self.about(hold, Fact::HoldExpired, moves)
+            }
+            DueEvent::LotExpires(number) => {
+                let lot = self.lots.get(&number).expect("INV-6: the agenda names known lots");
+                let moves = Move::some(Some(number), Bucket::Available, Bucket::Expired, lot.free);
+                Draft { fact: Fact::LotExpired(number), moves: moves.into_iter().collect() }
+            }
+            DueEvent::LotBecomesEffective(number) => {
+                let lot = self.lots.get(&number).expect("INV-6: the agenda names known lots");
+                let waiting = lot.waiting;
+                let moves = Move::some(Some(number), Bucket::Granted, Bucket::Available, waiting);
+                Draft { fact: Fact::LotEffective(number), moves: moves.into_iter().collect() }
+            }
+        }
+    }
+
+    /// Repays debt, oldest first, for as long as there are credits and debt. Returns how much.
+    ///
+    /// INV-7: afterwards, not both `available` and `debt` are above zero.
+    pub(crate) fn repay_debt(
+        &mut self,
+        at: LogTime,
+        scribe: &mut Scribe<'_>,
+    ) -> Result<Credits, HistoryError> {
+        let mut repaid = Credits::ZERO;
+        while !self.balance.available.is_zero()
+            && let Some((&origin, &debt)) = self.debts.first()
+        {
+            let amount = debt.amount.min(self.balance.available);
+            let hold = match self.find_hold(Target::Hold(debt.hold), &*scribe.history)? {
+                Some(hold) => Some(hold),
+                None => self.find_hold(Target::Charge(debt.hold), &*scribe.history)?,
+            };
+            let mut hold = hold.expect("INV-8: who owes is not forgotten");
+            let mut moves = Vec::new();
+            let mut paid = Vec::new();
+            for portion in self.plan(amount).portions {
+                let (lot, amount) = (portion.lot, portion.amount);
+                moves.push(Move {
+                    lot: Some(lot),
+                    from: Bucket::Available,
+                    to: Bucket::Debt,
+                    amount,
+                });
+                paid.push(Spend { source: Source::Lot(lot), amount });
+            }
+            repay(&mut hold.spent, origin, amount, &paid);
+            let draft = self.about(hold, Fact::DebtRepaid, moves);
+            self.append(draft, at, None, scribe);
+            repaid = repaid.checked_add(amount).expect("INV-5: repaid within the account's debt");
+        }
+        Ok(repaid)
+    }
+}
+
+/// Puts what paid in the place of what was owed, so that undoing keeps its order.
+fn repay(spent: &mut Vec<Spend>, origin: Sequence, amount: Credits, paid: &[Spend]) {
+    let owed = spent.iter().position(|spend| spend.source == Source::Debt(origin));
+    let place = owed.expect("INV-8: a debt is a spend of its hold");
+    let rest = spent.get(place).and_then(|spend| spend.amount.checked_sub(amount));
+    let rest = rest.expect("INV-8: no more is repaid than is owed");
+    let left = Spend { source: Source::Debt(origin), amount: rest };
+    let parts = paid.iter().copied().chain((!rest.is_zero()).then_some(left));
+    spent.splice(place..=place, parts);
+}

@@ -1,0 +1,149 @@
+//! Applying an entry. Cannot fail: what an entry says has happened.
+//!
+//! The same code serves a live account, a replica, a restart and an audit.
+
+use purser_types::{Position, Sequence};
+
+use super::due::{Due, DueEvent};
+use super::grants::source_digest;
+use super::{Account, AccountStatus, Debt, Head};
+use crate::chain::MARK_EVERY;
+use crate::command::LotNumber;
+use crate::digest::Digest32;
+use crate::entry::{Bucket, Entry, Fact, Move};
+use crate::hold::{Hold, HoldState, Source};
+use crate::lot::{Lot, LotPhase, LotTerms};
+
+impl Account {
+    /// Applies the next entry of the account, whose bytes have `hash` and stand at `position`.
+    pub(crate) fn evolve(&mut self, entry: &Entry, hash: Digest32, position: Position) {
+        assert_eq!(entry.sequence, self.head.sequence.next(), "INV-10: entries have no holes");
+        assert_eq!(entry.prev_hash, self.head.hash, "INV-10: entries form one chain");
+        let balance = self.balance.after(&entry.fact, &entry.moves);
+        assert_eq!(balance, Ok(entry.balance), "INV-1: an entry's moves explain its balance");
+
+        if let Some(terms) = entry.fact.new_lot() {
+            self.add_lot(LotNumber(entry.sequence), terms);
+        }
+        for step in &entry.moves {
+            self.evolve_lot(step);
+        }
+        self.evolve_fact(entry, position);
+        self.balance = entry.balance;
+        self.head = Head { sequence: entry.sequence, hash, position: Some(position) };
+        if entry.sequence.0.is_multiple_of(MARK_EVERY) {
+            self.marks.insert(entry.sequence, position);
+        }
+    }
+
+    fn evolve_fact(&mut self, entry: &Entry, position: Position) {
+        match &entry.fact {
+            Fact::Opened { home, policy } => {
+                self.home = home.clone();
+                self.policy = policy.clone();
+            }
+            Fact::PolicySet(policy) => self.policy = policy.clone(),
+            Fact::LotEffective(number) => self.enter_phase(*number, LotPhase::Active),
+            Fact::LotExpired(number) => self.enter_phase(*number, LotPhase::Expired),
+            Fact::Voided(number) => self.enter_phase(*number, LotPhase::Voided),
+            Fact::Granted(_) | Fact::AdjustedUp(_) | Fact::AdjustedDown => (),
+            Fact::Frozen => self.status = AccountStatus::Frozen,
+            Fact::Unfrozen => self.status = AccountStatus::Open,
+            Fact::Closed => self.status = AccountStatus::Closed,
+            Fact::Authorized(hold)
+            | Fact::Captured(hold)
+            | Fact::Released(hold)
+            | Fact::HoldExpired(hold)
+            | Fact::Extended(hold)
+            | Fact::Charged(hold)
+            | Fact::LateCaptured(hold)
+            | Fact::Refunded { hold, .. }
+            | Fact::Reclaimed(hold)
+            | Fact::DebtRepaid(hold) => self.evolve_hold(hold, entry, position),
+        }
+    }
+
+    fn add_lot(&mut self, number: LotNumber, terms: &LotTerms) {
+        if let Some(source_ref) = &terms.source_ref {
+            self.source_refs.insert(source_digest(source_ref), number);
+        }
+        self.agenda.insert(effective(number, terms), ());
+        if let Some(due) = expiry(number, terms) {
+            self.agenda.insert(due, ());
+        }
+        self.lots.insert(number, Lot::pending(terms.clone()));
+    }
+
+    fn evolve_lot(&mut self, step: &Move) {
+        let Some(number) = step.lot else { return };
+        let lot = self.lots.get_mut(&number).expect("INV-9: moves name known lots");
+        let was_drawable = lot.is_drawable();
+        if step.from == Bucket::Granted && step.to == Bucket::Available {
+            lot.phase = LotPhase::Active;
+            self.agenda.remove(&effective(number, &lot.terms));
+        }
+        lot.evolve(step);
+        let (key, is_drawable) = (lot.draw_key(number), lot.is_drawable());
+        match (was_drawable, is_drawable) {
+            (false, true) => drop(self.draw_order.insert(key, ())),
+            (true, false) => drop(self.draw_order.remove(&key)),
+            (true, true) | (false, false) => (),
+        }
+    }
+
+    fn enter_phase(&mut self, number: LotNumber, phase: LotPhase) {
+        let lot = self.lots.get_mut(&number).expect("INV-9: facts name known lots");
+        lot.phase = phase;
+        self.agenda.remove(&effective(number, &lot.terms));
+        let ends = matches!(phase, LotPhase::Expired | LotPhase::Voided);
+        if ends && let Some(due) = expiry(number, &lot.terms) {
+            self.agenda.remove(&due);
+        }
+    }
+
+    fn evolve_hold(&mut self, hold: &Hold, entry: &Entry, position: Position) {
+        if let Some(before) = self.holds.get(&hold.number) {
+            self.agenda.remove(&end_of(before));
+        }
+        if hold.state == HoldState::Active {
+            self.agenda.insert(end_of(hold), ());
+            self.holds.insert(hold.number, hold.clone());
+        } else {
+            self.holds.remove(&hold.number);
+            let retention = self.policy.record_retention;
+            self.ended.insert(hold.number, position, entry.log_time, retention);
+        }
+        self.evolve_debts(hold, entry);
+    }
+
+    /// What the hold owes now is what its record says.
+    fn evolve_debts(&mut self, hold: &Hold, entry: &Entry) {
+        let touches_debt = |step: &Move| step.from == Bucket::Debt || step.to == Bucket::Debt;
+        if !entry.moves.iter().any(touches_debt) {
+            return;
+        }
+        let owed = |debt: &Debt| debt.hold == hold.number;
+        let before: Vec<Sequence> =
+            self.debts.iter().filter(|(_, debt)| owed(debt)).map(|(origin, _)| *origin).collect();
+        for origin in before {
+            self.debts.remove(&origin);
+        }
+        for spend in &hold.spent {
+            if let Source::Debt(origin) = spend.source {
+                self.debts.insert(origin, Debt { hold: hold.number, amount: spend.amount });
+            }
+        }
+    }
+}
+
+pub(super) fn effective(number: LotNumber, terms: &LotTerms) -> Due {
+    Due { at: terms.effective_at, event: DueEvent::LotBecomesEffective(number) }
+}
+
+pub(super) fn expiry(number: LotNumber, terms: &LotTerms) -> Option<Due> {
+    terms.expires_at.map(|at| Due { at, event: DueEvent::LotExpires(number) })
+}
+
+pub(super) fn end_of(hold: &Hold) -> Due {
+    Due { at: hold.expires_at, event: DueEvent::HoldEnds(hold.number) }
+}

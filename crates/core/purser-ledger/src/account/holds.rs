@@ -1,0 +1,167 @@
+//! Authorize, capture, release, extend, charge.
+
+use purser_types::{Credits, LogTime};
+
+use super::draw::Plan;
+use super::{Account, AccountStatus, Draft};
+use crate::command::{Authorize, Capture, Charge, Extend, HoldNumber, IfExpired};
+use crate::entry::{Bucket, Fact, Move};
+use crate::hold::{Hold, HoldKind, HoldState};
+use crate::rejection::Rejection;
+
+impl Account {
+    /// A hold, if that much is available. Refuses: frozen; too few credits.
+    pub(super) fn decide_authorize(
+        &self,
+        asked: &Authorize,
+        now: LogTime,
+    ) -> Result<Draft, Rejection> {
+        self.refuse_if_frozen()?;
+        let pins = self.plan_all(asked.amount)?;
+        let pin = |portion: &crate::hold::Portion| {
+            Move::some(Some(portion.lot), Bucket::Available, Bucket::Held, portion.amount)
+        };
+        let moves = pins.iter().filter_map(pin).collect();
+        let hold = Hold {
+            pins,
+            state: HoldState::Active,
+            expires_at: now.saturating_add(asked.ttl),
+            ..self.new_hold(HoldKind::Hold, asked.amount, now, asked.reference.clone())
+        };
+        Ok(Draft { fact: Fact::Authorized(hold), moves })
+    }
+
+    /// Takes part or all of a hold. Refuses: no such hold; ended before; too few credits for the
+    /// part above the hold.
+    pub(super) fn decide_capture(
+        &self,
+        asked: &Capture,
+        hold: Option<Hold>,
+    ) -> Result<Draft, Rejection> {
+        let hold = hold.ok_or(Rejection::HoldNotFound)?;
+        if hold.state == HoldState::Expired && asked.if_expired == IfExpired::Charge {
+            return self.decide_late_capture(asked, hold);
+        }
+        refuse_if_ended(&hold)?;
+        self.decide_live_capture(asked, hold)
+    }
+
+    fn decide_live_capture(&self, asked: &Capture, mut hold: Hold) -> Result<Draft, Rejection> {
+        let held = hold.held();
+        let amount = asked.amount.unwrap_or(held);
+        if amount.is_zero() {
+            return self.decide_release(Some(hold));
+        }
+        let pinned = amount.min(held);
+        let plan = self.plan_with_debt(amount.saturating_sub(pinned), asked.allow_debt)?;
+        let mut moves = Vec::new();
+        Self::spend_pinned(&mut hold, pinned, &mut moves);
+        self.spend(&plan, &mut hold, &mut moves);
+        hold.captured = hold.captured.checked_add(amount).ok_or(Rejection::AmountOverflow)?;
+        if asked.is_final {
+            moves.extend(self.unpin(&mut hold));
+            hold.state = HoldState::Captured;
+        }
+        Ok(self.about(hold, Fact::Captured, moves))
+    }
+
+    /// The work was done, though the hold had expired: a charge that is linked to it.
+    fn decide_late_capture(&self, asked: &Capture, mut hold: Hold) -> Result<Draft, Rejection> {
+        let amount = asked.amount.unwrap_or_else(|| hold.amount.saturating_sub(hold.captured));
+        if amount.is_zero() {
+            return Err(Rejection::HoldExpired { expired_at: hold.expires_at });
+        }
+        let plan = self.plan_with_debt(amount, asked.allow_debt)?;
+        let mut moves = Vec::new();
+        self.spend(&plan, &mut hold, &mut moves);
+        hold.captured = hold.captured.checked_add(amount).ok_or(Rejection::AmountOverflow)?;
+        hold.state = HoldState::Captured;
+        Ok(self.about(hold, Fact::LateCaptured, moves))
+    }
+
+    /// Gives back what is left of a hold. Refuses: no such hold; ended before.
+    pub(super) fn decide_release(&self, hold: Option<Hold>) -> Result<Draft, Rejection> {
+        let mut hold = hold.ok_or(Rejection::HoldNotFound)?;
+        refuse_if_ended(&hold)?;
+        let moves = self.unpin(&mut hold);
+        hold.state = HoldState::Released;
+        Ok(self.about(hold, Fact::Released, moves))
+    }
+
+    /// Moves a hold's deadline. Refuses: no such hold; ended before; not later; too long a life.
+    pub(super) fn decide_extend(
+        &self,
+        asked: &Extend,
+        hold: Option<Hold>,
+    ) -> Result<Draft, Rejection> {
+        let mut hold = hold.ok_or(Rejection::HoldNotFound)?;
+        refuse_if_ended(&hold)?;
+        if asked.until <= hold.expires_at {
+            return Err(Rejection::ExtendNotLater { expires_at: hold.expires_at });
+        }
+        let latest = hold.created_at.saturating_add(Authorize::TTL_MAX);
+        if latest < asked.until {
+            return Err(Rejection::ExtendTooLong { latest });
+        }
+        hold.expires_at = asked.until;
+        Ok(self.about(hold, Fact::Extended, Vec::new()))
+    }
+
+    /// Authorizes and captures in one entry. Refuses: frozen; too few credits.
+    pub(super) fn decide_charge(&self, asked: &Charge, now: LogTime) -> Result<Draft, Rejection> {
+        self.refuse_if_frozen()?;
+        let plan: Plan = self.plan_with_debt(asked.amount, asked.allow_debt)?;
+        let reference = asked.reference.clone();
+        let mut charge = self.new_hold(HoldKind::Charge, asked.amount, now, reference);
+        charge.captured = asked.amount;
+        let mut moves = Vec::new();
+        self.spend(&plan, &mut charge, &mut moves);
+        Ok(Draft { fact: Fact::Charged(charge), moves })
+    }
+
+    fn new_hold(
+        &self,
+        kind: HoldKind,
+        amount: Credits,
+        now: LogTime,
+        reference: Option<Box<str>>,
+    ) -> Hold {
+        let sequence = self.head.sequence.next();
+        Hold {
+            number: HoldNumber(sequence),
+            kind,
+            state: HoldState::Captured,
+            amount,
+            captured: Credits::ZERO,
+            refunded: Credits::ZERO,
+            reclaimed: None,
+            created_at: now,
+            expires_at: now,
+            pins: Vec::new(),
+            spent: Vec::new(),
+            reference,
+            changed_by: sequence,
+            changed_before: None,
+        }
+    }
+
+    fn refuse_if_frozen(&self) -> Result<(), Rejection> {
+        match self.status {
+            AccountStatus::Open => Ok(()),
+            AccountStatus::Frozen => Err(Rejection::AccountFrozen),
+            AccountStatus::Closed => Err(Rejection::AccountClosed),
+        }
+    }
+}
+
+/// INV-3: an end is final.
+fn refuse_if_ended(hold: &Hold) -> Result<(), Rejection> {
+    match hold.state {
+        HoldState::Active => Ok(()),
+        HoldState::Captured => {
+            Err(Rejection::AlreadyCaptured { captured: hold.captured, sequence: hold.changed_by })
+        }
+        HoldState::Released => Err(Rejection::AlreadyReleased { sequence: hold.changed_by }),
+        HoldState::Expired => Err(Rejection::HoldExpired { expired_at: hold.expires_at }),
+    }
+}

@@ -1,0 +1,478 @@
+//! One account: its state, and the one function that changes it.
+//!
+//! ```text
+//!            due events          key            decide_*            append
+//!  command ─────────────▶ now ─────────▶ new? ───────────▶ draft ───────────▶ entry ──▶ evolve
+//!                                          │                  │                 │
+//!                                          └─▶ replay         └─▶ rejection     └─▶ debt repaid
+//! ```
+//!
+//! `decide_*` looks and answers and changes nothing; it refuses in a documented order. `append` makes
+//! the entry, writes it to the history and applies it with `evolve`, which cannot fail. Reading a
+//! balance back from the history needs only `evolve`.
+
+mod admin;
+mod draw;
+mod due;
+mod evolve;
+mod grants;
+mod holds;
+mod keys;
+mod pieces;
+mod undo;
+mod view;
+
+use minicbor::{Decode, Encode};
+use purser_types::{
+    Credits, History, HistoryError, HistoryReader, LogTime, OperationId, Owner, Position, Region,
+    Sequence,
+};
+
+pub(crate) use self::pieces::Piece;
+pub use self::view::{AsOf, CheckVerdict};
+use crate::answer::{Outcome, Receipt, Remembered};
+use crate::balance::Balance;
+use crate::chain::{Backwards, Hashed, Link, Record};
+use crate::codec;
+use crate::command::{AccountName, Context, HoldNumber, Item, LotNumber, Operation, Target};
+use crate::cow_map::CowMap;
+use crate::digest::{Digest16, Digest32, hash_of};
+use crate::entry::{Entry, Fact, Move, genesis_hash};
+use crate::hold::Hold;
+use crate::lot::{DrawKey, Lot};
+use crate::policy::Policy;
+use crate::rejection::Rejection;
+use crate::time_ring::TimeRing;
+use due::Due;
+
+/// The number of an account in its group, in the order in which accounts were opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[cbor(transparent)]
+pub struct AccountNumber(#[n(0)] pub u64);
+
+/// One tenant's credits in one unit.
+#[derive(Debug, Clone)]
+pub struct Account {
+    pub(crate) number: AccountNumber,
+    pub(crate) name: AccountName,
+    pub(crate) home: Region,
+    pub(crate) status: AccountStatus,
+    pub(crate) policy: Policy,
+    pub(crate) balance: Balance,
+    pub(crate) head: Head,
+    /// Every 64th entry.
+    pub(crate) marks: CowMap<Sequence, Position>,
+    pub(crate) lots: CowMap<LotNumber, Lot>,
+    /// The lots that can be drawn from, in burn-down order.
+    pub(crate) draw_order: CowMap<DrawKey, ()>,
+    /// The grants with a `source_ref`, by its digest.
+    pub(crate) source_refs: CowMap<Digest16, LotNumber>,
+    /// The holds that can still be ended.
+    pub(crate) holds: CowMap<HoldNumber, Hold>,
+    /// The holds and charges that have ended: where the last entry about each is.
+    pub(crate) ended: TimeRing<HoldNumber, Position>,
+    /// What is owed, oldest first, by the entry that made it.
+    pub(crate) debts: CowMap<Sequence, Debt>,
+    /// What will happen by itself.
+    pub(crate) agenda: CowMap<Due, ()>,
+    /// Decisions by the digest of their idempotency key.
+    pub(crate) keys: TimeRing<Digest16, Remembered>,
+}
+
+/// Whether an account takes new work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum AccountStatus {
+    /// It does.
+    #[n(0)]
+    Open,
+    /// No new authorizes and charges; holds may end.
+    #[n(1)]
+    Frozen,
+    /// Nothing any more.
+    #[n(2)]
+    Closed,
+}
+
+/// The end of an account's chain of entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Head {
+    /// The last entry's sequence.
+    #[n(0)]
+    pub sequence: Sequence,
+    /// Its hash.
+    #[n(1)]
+    #[cbor(with = "minicbor::bytes")]
+    pub hash: Digest32,
+    /// Where it stands.
+    #[n(2)]
+    pub position: Option<Position>,
+}
+
+/// What a hold or charge owes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub(crate) struct Debt {
+    #[n(0)]
+    pub(crate) hold: HoldNumber,
+    #[n(1)]
+    pub(crate) amount: Credits,
+}
+
+/// What was decided and is not written yet.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    pub(crate) fact: Fact,
+    pub(crate) moves: Vec<Move>,
+}
+
+/// What a decision comes to.
+#[expect(clippy::large_enum_variant, reason = "made and taken apart at once, never kept")]
+pub(crate) enum Verdict {
+    /// An entry is to be written.
+    Write(Draft),
+    /// It was done before, by the entry with this sequence.
+    Done(Sequence),
+}
+
+/// Where entries go, and what they say about their origin.
+pub(crate) struct Scribe<'a> {
+    pub(crate) history: &'a mut dyn History,
+    pub(crate) operation: OperationId,
+}
+
+impl Account {
+    /// An account before its first entry.
+    pub(crate) fn new(number: AccountNumber, name: AccountName, home: Region) -> Self {
+        let head = Head { sequence: Sequence::ZERO, hash: genesis_hash(&name), position: None };
+        Self {
+            number,
+            name,
+            home,
+            status: AccountStatus::Open,
+            policy: Policy::default(),
+            balance: Balance::default(),
+            head,
+            marks: CowMap::default(),
+            lots: CowMap::default(),
+            draw_order: CowMap::default(),
+            source_refs: CowMap::default(),
+            holds: CowMap::default(),
+            ended: TimeRing::default(),
+            debts: CowMap::default(),
+            agenda: CowMap::default(),
+            keys: TimeRing::default(),
+        }
+    }
+
+    /// Applies items at `now`: together or not at all.
+    pub(crate) fn apply(
+        &mut self,
+        items: &[Item],
+        now: LogTime,
+        scribe: &mut Scribe<'_>,
+    ) -> Result<Vec<Outcome>, HistoryError> {
+        self.settle_due(now, scribe)?;
+        if items.len() > 1
+            && let Some((place, refusal)) = self.rehearse(items, now, scribe)?
+        {
+            return Ok(self.abort(items, now, place, &refusal));
+        }
+        items.iter().map(|item| self.apply_item(item, now, scribe)).collect()
+    }
+
+    /// Plays the items on a copy and tells which one is refused first. A history cannot take
+    /// entries back, so nothing may be written before all items are known to pass.
+    fn rehearse(
+        &self,
+        items: &[Item],
+        now: LogTime,
+        scribe: &Scribe<'_>,
+    ) -> Result<Option<(usize, Rejection)>, HistoryError> {
+        let mut copy = self.clone();
+        let mut scratch = Scratch::over(&*scribe.history);
+        let mut scribe = Scribe { history: &mut scratch, operation: scribe.operation };
+        for (place, item) in items.iter().enumerate() {
+            if let Err(refusal) = copy.apply_item(item, now, &mut scribe)?.result {
+                return Ok(Some((place, refusal)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn abort(
+        &mut self,
+        items: &[Item],
+        now: LogTime,
+        refused: usize,
+        refusal: &Rejection,
+    ) -> Vec<Outcome> {
+        let item = u32::try_from(refused).unwrap_or(u32::MAX);
+        let outcome = |(place, asked): (usize, &Item)| {
+            if place != refused {
+                return Outcome::refused(Rejection::BatchAborted { item });
+            }
+            // A late copy of a refused batch must stay refused, as a single request's would.
+            self.remember_refusal(asked, now, refusal);
+            Outcome::refused(refusal.clone())
+        };
+        items.iter().enumerate().map(outcome).collect()
+    }
+
+    fn apply_item(
+        &mut self,
+        item: &Item,
+        now: LogTime,
+        scribe: &mut Scribe<'_>,
+    ) -> Result<Outcome, HistoryError> {
+        if let Some(outcome) = self.recall(item, now, &*scribe.history)? {
+            return Ok(outcome);
+        }
+        let concerned = match target_of(&item.operation) {
+            Some(target) => self.find_hold(target, &*scribe.history)?,
+            None => None,
+        };
+        match self.decide(&item.operation, concerned, now) {
+            Ok(Verdict::Write(draft)) if self.balance.after(&draft.fact, &draft.moves).is_err() => {
+                Ok(self.refuse(item, now, Rejection::AmountOverflow))
+            }
+            Ok(Verdict::Write(draft)) => self.accept(item, draft, now, scribe),
+            Ok(Verdict::Done(sequence)) => self.accept_again(item, sequence, now, scribe),
+            Err(refusal) => Ok(self.refuse(item, now, refusal)),
+        }
+    }
+
+    /// Answers with an entry that another request had made.
+    fn accept_again(
+        &mut self,
+        item: &Item,
+        sequence: Sequence,
+        now: LogTime,
+        scribe: &Scribe<'_>,
+    ) -> Result<Outcome, HistoryError> {
+        let position = self.locate(sequence, &*scribe.history)?;
+        let position = position.expect("INV-9: lots name entries of their account");
+        let entry = read_entry(&*scribe.history, position)?;
+        self.remember_acceptance(item, now, position, self.head.position.unwrap_or(position));
+        let receipt = Receipt { entry, balance: self.balance, debt_repaid: Credits::ZERO };
+        Ok(Outcome { result: Ok(receipt), replayed: false })
+    }
+
+    fn accept(
+        &mut self,
+        item: &Item,
+        draft: Draft,
+        now: LogTime,
+        scribe: &mut Scribe<'_>,
+    ) -> Result<Outcome, HistoryError> {
+        let (entry, position) = self.append(draft, now, Some(&item.context), scribe);
+        let debt_repaid = self.repay_debt(now, scribe)?;
+        let last = self.head.position.unwrap_or(position);
+        self.remember_acceptance(item, now, position, last);
+        let receipt = Receipt { entry, balance: self.balance, debt_repaid };
+        Ok(Outcome { result: Ok(receipt), replayed: false })
+    }
+
+    fn refuse(&mut self, item: &Item, now: LogTime, refusal: Rejection) -> Outcome {
+        self.remember_refusal(item, now, &refusal);
+        Outcome::refused(refusal)
+    }
+
+    /// Decides about one operation. `concerned` is the hold or charge it names, if there is one.
+    ///
+    /// Refuses, in this order: what a closed account refuses (all of it), what a frozen one
+    /// refuses, what is not there, what is in the wrong state, what lacks credits.
+    fn decide(
+        &self,
+        operation: &Operation,
+        concerned: Option<Hold>,
+        now: LogTime,
+    ) -> Result<Verdict, Rejection> {
+        if self.status == AccountStatus::Closed {
+            return Err(Rejection::AccountClosed);
+        }
+        let draft = match operation {
+            Operation::Open(open) => self.decide_open(open)?,
+            Operation::Grant(grant) => return self.decide_grant(grant, now),
+            Operation::Authorize(authorize) => self.decide_authorize(authorize, now)?,
+            Operation::Capture(capture) => self.decide_capture(capture, concerned)?,
+            Operation::Release(_) => self.decide_release(concerned)?,
+            Operation::Extend(extend) => self.decide_extend(extend, concerned)?,
+            Operation::Charge(charge) => self.decide_charge(charge, now)?,
+            Operation::Refund(refund) => self.decide_refund(refund, concerned, now)?,
+            Operation::Reclaim(reclaim) => self.decide_reclaim(reclaim, concerned)?,
+            Operation::Void(void) => self.decide_void(void)?,
+            Operation::Adjust(adjust) => self.decide_adjust(adjust, now)?,
+            Operation::SetPolicy(policy) => Draft::still(Fact::PolicySet(policy.clone())),
+            Operation::Freeze => self.decide_freeze()?,
+            Operation::Unfreeze => self.decide_unfreeze()?,
+            Operation::Close(close) => self.decide_close(close)?,
+        };
+        Ok(Verdict::Write(draft))
+    }
+
+    /// Makes the entry, writes it down and applies it.
+    fn append(
+        &mut self,
+        draft: Draft,
+        at: LogTime,
+        context: Option<&Context>,
+        scribe: &mut Scribe<'_>,
+    ) -> (Entry, Position) {
+        let Draft { fact, moves } = draft;
+        let balance = self
+            .balance
+            .after(&fact, &moves)
+            .expect("INV-1: what was decided keeps every bucket in its range");
+        let context = context.cloned().unwrap_or_default();
+        let entry = Entry {
+            sequence: self.head.sequence.next(),
+            log_time: at,
+            operation: scribe.operation,
+            fact,
+            moves,
+            balance,
+            key: context.key,
+            actor: context.actor,
+            reason: context.reason,
+            request_id: context.request_id,
+            metadata: context.metadata,
+            prev_hash: self.head.hash,
+        };
+        let bytes = codec::encode(&entry);
+        let hash = hash_of(&bytes);
+        let record = Record { account: self.number, previous: self.head.position, entry: bytes };
+        let position = scribe.history.append(&codec::encode(&record));
+        self.evolve(&entry, hash, position);
+        (entry, position)
+    }
+
+    /// The hold or charge with this number, ended or not.
+    pub(crate) fn find_hold(
+        &self,
+        target: Target,
+        history: &dyn HistoryReader,
+    ) -> Result<Option<Hold>, HistoryError> {
+        let hold = match self.holds.get(&target.number()) {
+            Some(hold) => Some(hold.clone()),
+            None => match self.ended.get(&target.number()) {
+                Some(position) => read_entry(history, *position)?.fact.into_hold(),
+                None => None,
+            },
+        };
+        Ok(hold.filter(|hold| hold.is(target)))
+    }
+
+    /// Where the entry with `sequence` stands; nothing beyond the account's end.
+    pub fn locate(
+        &self,
+        sequence: Sequence,
+        history: &dyn HistoryReader,
+    ) -> Result<Option<Position>, HistoryError> {
+        if sequence == Sequence::ZERO || sequence > self.head.sequence {
+            return Ok(None);
+        }
+        let marked = self.marks.range_from(std::ops::Bound::Included(&sequence)).next();
+        let mut link = match (marked, self.head.position) {
+            (Some((sequence, position)), _) => Link { sequence: *sequence, position: *position },
+            (None, Some(position)) => Link { sequence: self.head.sequence, position },
+            (None, None) => return Ok(None),
+        };
+        while link.sequence > sequence {
+            let Some(position) = Record::read(history, link.position)?.previous else {
+                return Ok(None);
+            };
+            link = Link { sequence: Sequence(link.sequence.0.saturating_sub(1)), position };
+        }
+        Ok(Some(link.position))
+    }
+
+    /// The account's entries from `from` backwards; nothing from beyond the account's end.
+    pub fn entries_back_from<'a>(
+        &self,
+        from: Sequence,
+        history: &'a dyn HistoryReader,
+    ) -> Result<impl Iterator<Item = Result<Hashed, HistoryError>> + 'a, HistoryError> {
+        let start = self.locate(from, history)?;
+        Ok(Backwards::new(history, start).map(|step| step.map(|(_, hashed)| hashed)))
+    }
+
+    /// Who decides about this account's holds here.
+    pub fn owner(&self) -> Owner {
+        Owner::home(self.home.clone())
+    }
+}
+
+impl Draft {
+    /// A fact that moves nothing.
+    fn still(fact: Fact) -> Self {
+        Self { fact, moves: Vec::new() }
+    }
+}
+
+impl Outcome {
+    pub(crate) fn refused(refusal: Rejection) -> Self {
+        Self { result: Err(refusal), replayed: false }
+    }
+}
+
+/// A history for what-if: reads what there is, keeps what is appended to itself.
+pub(crate) struct Scratch<'a> {
+    below: &'a dyn HistoryReader,
+    appended: Vec<Vec<u8>>,
+}
+
+/// Scratch positions start here, beyond any real history.
+const SCRATCH_BASE: u64 = 1 << 63;
+
+impl<'a> Scratch<'a> {
+    pub(crate) fn over(below: &'a dyn HistoryReader) -> Self {
+        Self { below, appended: Vec::new() }
+    }
+}
+
+impl HistoryReader for Scratch<'_> {
+    fn read(&self, position: Position) -> Result<Vec<u8>, HistoryError> {
+        let Some(place) = position.0.checked_sub(SCRATCH_BASE) else {
+            return self.below.read(position);
+        };
+        let record = usize::try_from(place).ok().and_then(|place| self.appended.get(place));
+        record.cloned().ok_or(HistoryError::NoRecord(position))
+    }
+}
+
+impl History for Scratch<'_> {
+    fn append(&mut self, record: &[u8]) -> Position {
+        let place = u64::try_from(self.appended.len()).unwrap_or(u64::MAX);
+        self.appended.push(record.to_vec());
+        Position(SCRATCH_BASE.saturating_add(place))
+    }
+}
+
+/// The entry at `position`.
+pub(crate) fn read_entry(
+    history: &dyn HistoryReader,
+    position: Position,
+) -> Result<Entry, HistoryError> {
+    Ok(Record::read(history, position)?.entry(position)?.entry)
+}
+
+/// The hold or charge that an operation names.
+fn target_of(operation: &Operation) -> Option<Target> {
+    match operation {
+        Operation::Capture(capture) => Some(Target::Hold(capture.hold)),
+        Operation::Release(release) => Some(Target::Hold(release.hold)),
+        Operation::Extend(extend) => Some(Target::Hold(extend.hold)),
+        Operation::Refund(refund) => Some(refund.target),
+        Operation::Reclaim(reclaim) => Some(reclaim.target),
+        Operation::Open(_)
+        | Operation::Grant(_)
+        | Operation::Authorize(_)
+        | Operation::Charge(_)
+        | Operation::Void(_)
+        | Operation::Adjust(_)
+        | Operation::SetPolicy(_)
+        | Operation::Freeze
+        | Operation::Unfreeze
+        | Operation::Close(_) => None,
+    }
+}

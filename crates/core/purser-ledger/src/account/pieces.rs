@@ -1,0 +1,204 @@
+//! An account in a snapshot: a list of small pieces, so that no account is ever one big buffer.
+//!
+//! Equal accounts give equal pieces: pieces are cut by count, never by how the maps happen to be
+//! laid out. What can be derived (burn-down order, agenda, sources) is rebuilt, not stored.
+
+use std::sync::Arc;
+
+use minicbor::{Decode, Encode};
+use purser_types::{CorruptSnapshot, LogTime, Position, Region, Sequence};
+
+use super::due::Due;
+use super::evolve::{effective, end_of, expiry};
+use super::grants::source_digest;
+use super::{Account, AccountNumber, AccountStatus, Debt, Head};
+use crate::answer::Remembered;
+use crate::balance::Balance;
+use crate::codec;
+use crate::command::{AccountName, HoldNumber, LotNumber};
+use crate::cow_map::CowMap;
+use crate::digest::Digest16;
+use crate::hold::Hold;
+use crate::lot::{Lot, LotPhase};
+use crate::policy::Policy;
+
+/// Pairs in one piece: large enough for the pieces' own cost not to show, small enough to build one
+/// in a few microseconds.
+const PAIRS_MAX: usize = 256;
+
+/// A piece of an account. The first piece of each account is its header.
+#[derive(Encode, Decode)]
+pub(crate) enum Piece {
+    #[n(0)]
+    Header(#[n(0)] Box<Header>),
+    #[n(1)]
+    Marks(#[n(0)] Vec<(Sequence, Position)>),
+    #[n(2)]
+    Lots(#[n(0)] Vec<(LotNumber, Lot)>),
+    #[n(3)]
+    Holds(#[n(0)] Vec<Hold>),
+    #[n(4)]
+    Ended(#[n(0)] Interval, #[n(1)] Vec<(HoldNumber, Position)>),
+    #[n(5)]
+    Debts(#[n(0)] Vec<(Sequence, Debt)>),
+    #[n(6)]
+    Keys(#[n(0)] Interval, #[n(1)] Vec<Key>),
+}
+
+/// What an account has only one of.
+#[derive(Encode, Decode)]
+pub(crate) struct Header {
+    #[n(0)]
+    number: AccountNumber,
+    #[n(1)]
+    name: AccountName,
+    #[n(2)]
+    home: Region,
+    #[n(3)]
+    status: AccountStatus,
+    #[n(4)]
+    policy: Policy,
+    #[n(5)]
+    balance: Balance,
+    #[n(6)]
+    head: Head,
+}
+
+/// A bucket of a time ring.
+#[derive(Clone, Copy, Encode, Decode)]
+pub(crate) struct Interval {
+    #[n(0)]
+    starts_at: LogTime,
+    #[n(1)]
+    youngest: LogTime,
+}
+
+/// A remembered key.
+#[derive(Encode, Decode)]
+pub(crate) struct Key {
+    #[n(0)]
+    #[cbor(with = "minicbor::bytes")]
+    digest: Digest16,
+    #[n(1)]
+    remembered: Remembered,
+}
+
+impl Account {
+    /// The account as encoded pieces.
+    pub(crate) fn pieces(self: Arc<Self>) -> impl Iterator<Item = Vec<u8>> + Send {
+        let header = Header {
+            number: self.number,
+            name: self.name.clone(),
+            home: self.home.clone(),
+            status: self.status,
+            policy: self.policy.clone(),
+            balance: self.balance,
+            head: self.head,
+        };
+        let marks = cut(self.marks.clone()).map(Piece::Marks);
+        let lots = cut(self.lots.clone()).map(Piece::Lots);
+        let holds = cut(self.holds.clone())
+            .map(|pairs| Piece::Holds(pairs.into_iter().map(|(_, hold)| hold).collect()));
+        let debts = cut(self.debts.clone()).map(Piece::Debts);
+        let ended: Vec<_> = self.ended.buckets().cloned().collect();
+        let ended = ended.into_iter().flat_map(|bucket| {
+            let interval = Interval { starts_at: bucket.starts_at, youngest: bucket.youngest };
+            cut(bucket.pairs).map(move |pairs| Piece::Ended(interval, pairs))
+        });
+        let keys: Vec<_> = self.keys.buckets().cloned().collect();
+        let keys = keys.into_iter().flat_map(|bucket| {
+            let interval = Interval { starts_at: bucket.starts_at, youngest: bucket.youngest };
+            let key = |(digest, remembered)| Key { digest, remembered };
+            cut(bucket.pairs)
+                .map(move |pairs| Piece::Keys(interval, pairs.into_iter().map(key).collect()))
+        });
+        std::iter::once(Piece::Header(Box::new(header)))
+            .chain(marks)
+            .chain(lots)
+            .chain(holds)
+            .chain(debts)
+            .chain(ended)
+            .chain(keys)
+            .map(|piece| codec::encode(&piece))
+    }
+
+    /// An account from its header, ready for its other pieces.
+    pub(crate) fn from_header(header: Header) -> Self {
+        let mut account = Self::new(header.number, header.name, header.home);
+        account.status = header.status;
+        account.policy = header.policy;
+        account.balance = header.balance;
+        account.head = header.head;
+        account
+    }
+
+    /// Adds a piece other than the header.
+    pub(crate) fn add_piece(&mut self, piece: Piece) -> Result<(), CorruptSnapshot> {
+        match piece {
+            Piece::Header(_) => return Err(CorruptSnapshot("a header inside an account".into())),
+            Piece::Marks(pairs) => self.marks.extend(pairs),
+            Piece::Lots(pairs) => {
+                pairs.iter().for_each(|(number, lot)| self.derive_from_lot(*number, lot));
+                self.lots.extend(pairs);
+            }
+            Piece::Holds(holds) => {
+                self.agenda.extend(holds.iter().map(|hold| (end_of(hold), ())));
+                self.holds.extend(holds.into_iter().map(|hold| (hold.number, hold)));
+            }
+            Piece::Debts(pairs) => self.debts.extend(pairs),
+            Piece::Ended(interval, pairs) => {
+                self.ended.restore(interval.starts_at, interval.youngest, pairs);
+            }
+            Piece::Keys(interval, keys) => {
+                let pairs = keys.into_iter().map(|key| (key.digest, key.remembered));
+                self.keys.restore(interval.starts_at, interval.youngest, pairs);
+            }
+        }
+        Ok(())
+    }
+
+    fn derive_from_lot(&mut self, number: LotNumber, lot: &Lot) {
+        if lot.is_drawable() {
+            self.draw_order.insert(lot.draw_key(number), ());
+        }
+        if let Some(source_ref) = &lot.terms.source_ref {
+            self.source_refs.insert(source_digest(source_ref), number);
+        }
+        for due in dues(number, lot) {
+            self.agenda.insert(due, ());
+        }
+    }
+}
+
+/// What will still happen to a lot by itself.
+fn dues(number: LotNumber, lot: &Lot) -> impl Iterator<Item = Due> {
+    let start = (lot.phase == LotPhase::Pending).then(|| effective(number, &lot.terms));
+    let alive = matches!(lot.phase, LotPhase::Pending | LotPhase::Active);
+    let end = alive.then(|| expiry(number, &lot.terms)).flatten();
+    start.into_iter().chain(end)
+}
+
+/// The pairs of a map in lists of [`PAIRS_MAX`].
+fn cut<K, V>(map: CowMap<K, V>) -> impl Iterator<Item = Vec<(K, V)>> + Send
+where
+    K: Ord + Clone + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+{
+    let mut next_after: Option<K> = None;
+    let mut done = map.is_empty();
+    std::iter::from_fn(move || {
+        if done {
+            return None;
+        }
+        let from =
+            next_after.as_ref().map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
+        let pairs: Vec<(K, V)> = map
+            .range_from(from)
+            .take(PAIRS_MAX)
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        done = pairs.len() < PAIRS_MAX;
+        next_after = pairs.last().map(|(key, _)| key.clone());
+        (!pairs.is_empty()).then_some(pairs)
+    })
+}

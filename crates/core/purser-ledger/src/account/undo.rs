@@ -1,0 +1,122 @@
+//! Refund and reclaim: undoing a capture, and undoing the undoing.
+
+use purser_types::{Credits, LogTime, Span};
+
+use super::{Account, Draft};
+use crate::command::{Category, Grant, Reclaim, Refund, Target};
+use crate::entry::{Bucket, Fact, Move};
+use crate::hold::{Hold, Portion, Source, Spend};
+use crate::lot::LotTerms;
+use crate::policy::RefundExpired;
+use crate::rejection::Rejection;
+
+impl Account {
+    /// Gives captured credits back to what paid for them, last taken first. Refuses: not there;
+    /// nothing captured; more than can be refunded.
+    pub(super) fn decide_refund(
+        &self,
+        asked: &Refund,
+        hold: Option<Hold>,
+        now: LogTime,
+    ) -> Result<Draft, Rejection> {
+        let mut hold = hold.ok_or_else(|| not_found(asked.target))?;
+        if hold.captured.is_zero() {
+            return Err(Rejection::NothingCaptured);
+        }
+        let refundable = hold.net();
+        let amount = asked.amount.unwrap_or(refundable);
+        if amount.is_zero() || refundable < amount {
+            return Err(Rejection::RefundExceedsCaptured { refundable });
+        }
+        let mut moves: Vec<Move> = take_last(&mut hold.spent, amount)
+            .into_iter()
+            .filter_map(|spend| self.give_back(spend))
+            .collect();
+        hold.refunded = hold.refunded.checked_add(amount).ok_or(Rejection::AmountOverflow)?;
+        let regrant = self.regrant(&moves, now)?;
+        if let Some(terms) = &regrant {
+            let lot = Some(self.next_lot());
+            moves.extend(Move::some(lot, Bucket::Granted, Bucket::Available, terms.amount));
+        }
+        self.touch(&mut hold);
+        Ok(Draft { fact: Fact::Refunded { hold, regrant }, moves })
+    }
+
+    /// A cancelled debt, or credits on their way home.
+    fn give_back(&self, spend: Spend) -> Option<Move> {
+        match spend.source {
+            Source::Debt(_) => Move::some(None, Bucket::Used, Bucket::Debt, spend.amount),
+            Source::Lot(lot) => {
+                let home = self.homecoming(Portion { lot, amount: spend.amount });
+                Move::some(Some(lot), Bucket::Used, home, spend.amount)
+            }
+        }
+    }
+
+    /// The lot that makes up for what lapses in a refund, where the policy says so.
+    fn regrant(&self, moves: &[Move], now: LogTime) -> Result<Option<LotTerms>, Rejection> {
+        let RefundExpired::Regrant { days } = self.policy.refund_expired else {
+            return Ok(None);
+        };
+        let lapsed = moves.iter().filter(|step| step.to == Bucket::Expired);
+        let lapsed = crate::hold::sum(lapsed.map(|step| step.amount));
+        if lapsed.is_zero() {
+            return Ok(None);
+        }
+        self.refuse_above_ceiling(lapsed)?;
+        Ok(Some(LotTerms {
+            amount: lapsed,
+            category: Category::Promotional,
+            priority: Grant::PRIORITY_DEFAULT,
+            effective_at: now,
+            expires_at: Some(now.saturating_add(Span::from_days(u64::from(days)))),
+            source_ref: None,
+        }))
+    }
+
+    /// Charges again what was refunded; what is missing becomes debt, because the work was
+    /// delivered. Refuses: not there; reclaimed before; nothing refunded.
+    pub(super) fn decide_reclaim(
+        &self,
+        asked: &Reclaim,
+        hold: Option<Hold>,
+    ) -> Result<Draft, Rejection> {
+        let mut hold = hold.ok_or_else(|| not_found(asked.target))?;
+        if hold.reclaimed.is_some() {
+            return Err(Rejection::AlreadyReclaimed);
+        }
+        let amount = hold.net_refunded();
+        if amount.is_zero() {
+            return Err(Rejection::NotRefunded);
+        }
+        let plan = self.plan(amount);
+        let mut moves = Vec::new();
+        self.spend(&plan, &mut hold, &mut moves);
+        hold.reclaimed = Some(amount);
+        Ok(self.about(hold, Fact::Reclaimed, moves))
+    }
+}
+
+fn not_found(target: Target) -> Rejection {
+    match target {
+        Target::Hold(_) => Rejection::HoldNotFound,
+        Target::Charge(_) => Rejection::ChargeNotFound,
+    }
+}
+
+/// Takes `amount` off the end of what was spent, last taken first.
+fn take_last(spent: &mut Vec<Spend>, amount: Credits) -> Vec<Spend> {
+    let mut rest = amount;
+    let mut taken = Vec::new();
+    while !rest.is_zero() {
+        let mut last = spent.pop().expect("INV-4: what was spent covers what can be refunded");
+        let part = last.amount.min(rest);
+        rest = rest.saturating_sub(part);
+        taken.push(Spend { source: last.source, amount: part });
+        last.amount = last.amount.saturating_sub(part);
+        if !last.amount.is_zero() {
+            spent.push(last);
+        }
+    }
+    taken
+}

@@ -1,0 +1,98 @@
+//! An account's entries as a chain of history records.
+//!
+//! Each record points back to the one before it in its account, so an account can be read backwards
+//! from its head; and the account remembers where every 64th entry is, so that no walk is long.
+
+use minicbor::{Decode, Encode};
+use purser_types::{HistoryError, HistoryReader, Position, Sequence};
+
+use crate::account::AccountNumber;
+use crate::codec;
+use crate::digest::{Digest32, hash_of};
+use crate::entry::Entry;
+
+/// How far apart the remembered places are: an eighth of a byte an entry, and 32 reads a look-up.
+pub(crate) const MARK_EVERY: u64 = 64;
+
+/// What a history record holds.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Record {
+    /// The account, by its number in the group.
+    #[n(0)]
+    pub account: AccountNumber,
+    /// Where the account's entry before this one stands.
+    #[n(1)]
+    pub previous: Option<Position>,
+    /// The entry's bytes, of which the hash is taken.
+    #[n(2)]
+    #[cbor(with = "minicbor::bytes")]
+    pub entry: Vec<u8>,
+}
+
+/// An entry with its hash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hashed {
+    /// The entry.
+    pub entry: Entry,
+    /// SHA-256 of its bytes.
+    pub hash: Digest32,
+}
+
+impl Record {
+    /// Reads the record at `position`.
+    pub fn read(history: &dyn HistoryReader, position: Position) -> Result<Self, HistoryError> {
+        let bytes = history.read(position)?;
+        codec::decode(&bytes).map_err(|error| damaged(position, &error))
+    }
+
+    /// The entry in it, with its hash.
+    pub fn entry(&self, position: Position) -> Result<Hashed, HistoryError> {
+        let entry = codec::decode(&self.entry).map_err(|error| damaged(position, &error))?;
+        Ok(Hashed { entry, hash: hash_of(&self.entry) })
+    }
+}
+
+/// A place in an account's chain: the entry with `sequence` stands at `position`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Link {
+    /// The entry's sequence.
+    pub(crate) sequence: Sequence,
+    /// Where its record stands.
+    pub(crate) position: Position,
+}
+
+/// Walks an account's entries backwards.
+pub(crate) struct Backwards<'a> {
+    history: &'a dyn HistoryReader,
+    next: Option<Position>,
+}
+
+impl<'a> Backwards<'a> {
+    /// Starts with the entry at `from`.
+    pub(crate) fn new(history: &'a dyn HistoryReader, from: Option<Position>) -> Self {
+        Self { history, next: from }
+    }
+}
+
+impl Iterator for Backwards<'_> {
+    type Item = Result<(Position, Hashed), HistoryError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let position = self.next.take()?;
+        let step = || {
+            let record = Record::read(self.history, position)?;
+            Ok((record.previous, record.entry(position)?))
+        };
+        match step() {
+            Ok((previous, hashed)) => {
+                self.next = previous;
+                Some(Ok((position, hashed)))
+            }
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
+fn damaged(position: Position, error: &minicbor::decode::Error) -> HistoryError {
+    HistoryError::Damaged { position, detail: format!("not a ledger record: {error}") }
+}

@@ -1,0 +1,406 @@
+//! What may be asked of an account.
+//!
+//! A [`Command`] travels through the Raft log; its bytes are pinned by golden tests. Values that
+//! callers leave out are filled in before the log, so that two spellings of one request are one
+//! request (see [`Item::fingerprint`]).
+
+use std::collections::BTreeMap;
+
+use minicbor::{Decode, Encode};
+use purser_types::{Credits, IdempotencyKey, LogTime, Region, Sequence, Span, TenantId, Unit};
+
+use crate::digest::{Digest16, digest16};
+use crate::policy::Policy;
+
+/// The name of an account: a tenant and a unit. One account is one sequence of entries.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+pub struct AccountName {
+    /// Whose credits they are.
+    #[n(0)]
+    pub tenant: TenantId,
+    /// What is counted.
+    #[n(1)]
+    pub unit: Unit,
+}
+
+/// What the log carries: items for one account that take effect together or not at all.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum Command {
+    /// Changes one account.
+    #[n(0)]
+    Account {
+        /// The account.
+        #[n(0)]
+        account: AccountName,
+        /// What is asked, in order; usually one item.
+        #[n(1)]
+        items: Vec<Item>,
+    },
+    /// Writes down what has become due in up to `accounts_max` accounts. Decisions never depend on
+    /// it: whoever looks at an account applies what is due first.
+    #[n(1)]
+    Sweep {
+        /// How many accounts to look at.
+        #[n(0)]
+        accounts_max: u32,
+    },
+}
+
+/// One operation and the circumstances in which it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Item {
+    /// Who asked, under which key, and why.
+    #[n(0)]
+    pub context: Context,
+    /// What is asked.
+    #[n(1)]
+    pub operation: Operation,
+}
+
+/// The circumstances of an operation. None of this changes what the operation does.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Context {
+    /// The caller's name for this change. Only the service's own operations have none.
+    #[n(0)]
+    pub key: Option<IdempotencyKey>,
+    /// Who asked: the name of the token that was used.
+    #[n(1)]
+    pub actor: Option<Box<str>>,
+    /// Why, in the caller's words.
+    #[n(2)]
+    pub reason: Option<Box<str>>,
+    /// The request's id, for finding it in logs and traces.
+    #[n(3)]
+    pub request_id: Option<Box<str>>,
+    /// The caller's notes, kept with the entry and otherwise ignored.
+    #[n(4)]
+    pub metadata: Metadata,
+}
+
+/// A caller's notes: at most 16 keys, 2 KiB in all.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+#[cbor(transparent)]
+pub struct Metadata(#[n(0)] BTreeMap<Box<str>, Box<str>>);
+
+/// The notes are too many or too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("metadata may have at most {} keys and {} bytes", Metadata::KEYS_MAX, Metadata::BYTES_MAX)]
+pub struct MetadataTooLarge;
+
+impl Metadata {
+    /// The most keys.
+    pub const KEYS_MAX: usize = 16;
+    /// The most bytes, keys and values together.
+    pub const BYTES_MAX: usize = 2_048;
+
+    /// Checks notes against the limits.
+    pub fn from_pairs(pairs: BTreeMap<Box<str>, Box<str>>) -> Result<Self, MetadataTooLarge> {
+        let bytes: usize =
+            pairs.iter().map(|(key, value)| key.len().saturating_add(value.len())).sum();
+        if pairs.len() > Self::KEYS_MAX || bytes > Self::BYTES_MAX {
+            return Err(MetadataTooLarge);
+        }
+        Ok(Self(pairs))
+    }
+
+    /// The notes, ordered by key.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (&**key, &**value))
+    }
+
+    /// Whether there are no notes.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// The number of a lot: the sequence of the entry that made it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[cbor(transparent)]
+pub struct LotNumber(#[n(0)] pub Sequence);
+
+/// The number of a hold or a charge: the sequence of the entry that made it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[cbor(transparent)]
+pub struct HoldNumber(#[n(0)] pub Sequence);
+
+/// An operation, with everything in it that decides what happens.
+///
+/// Adding a variant needs a new number; numbers are never used again.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum Operation {
+    /// Opens the account.
+    #[n(0)]
+    Open(#[n(0)] Open),
+    /// Gives credits: makes a lot.
+    #[n(1)]
+    Grant(#[n(0)] Grant),
+    /// Sets credits aside for work that has not been done yet.
+    #[n(2)]
+    Authorize(#[n(0)] Authorize),
+    /// Takes all or part of a hold.
+    #[n(3)]
+    Capture(#[n(0)] Capture),
+    /// Gives all that is left of a hold back.
+    #[n(4)]
+    Release(#[n(0)] Release),
+    /// Moves a hold's deadline later.
+    #[n(5)]
+    Extend(#[n(0)] Extend),
+    /// Authorizes and captures in one step.
+    #[n(6)]
+    Charge(#[n(0)] Charge),
+    /// Gives captured credits back.
+    #[n(7)]
+    Refund(#[n(0)] Refund),
+    /// Charges again what was refunded, because the job succeeded after all.
+    #[n(8)]
+    Reclaim(#[n(0)] Reclaim),
+    /// Takes back what is free of a lot.
+    #[n(9)]
+    Void(#[n(0)] Void),
+    /// Corrects the available credits by an operator's decision.
+    #[n(10)]
+    Adjust(#[n(0)] Adjust),
+    /// Changes the account's policy. Carries configuration only, never a balance.
+    #[n(11)]
+    SetPolicy(#[n(0)] Policy),
+    /// Stops new authorizes and charges.
+    #[n(12)]
+    Freeze,
+    /// Ends a freeze.
+    #[n(13)]
+    Unfreeze,
+    /// Closes the account for good.
+    #[n(14)]
+    Close(#[n(0)] Close),
+}
+
+/// See [`Operation::Open`].
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Open {
+    /// Where the account's home is.
+    #[n(0)]
+    pub home: Region,
+    /// Its policy.
+    #[n(1)]
+    pub policy: Policy,
+}
+
+/// See [`Operation::Grant`].
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Grant {
+    /// How much. At least 1.
+    #[n(0)]
+    pub amount: Credits,
+    /// What kind of credits.
+    #[n(1)]
+    pub category: Category,
+    /// Lower spends first.
+    #[n(2)]
+    pub priority: u8,
+    /// From when on the lot can be used; from now on if none is named.
+    #[n(3)]
+    pub effective_at: Option<LogTime>,
+    /// When the lot ends; never if none is named.
+    #[n(4)]
+    pub expires_at: Option<LogTime>,
+    /// The business fact behind the grant. Unique in the account for ever.
+    #[n(5)]
+    pub source_ref: Option<Box<str>>,
+}
+
+impl Grant {
+    /// The priority of a lot for which none is named.
+    pub const PRIORITY_DEFAULT: u8 = 100;
+}
+
+/// What kind of credits a lot holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[cbor(index_only)]
+pub enum Category {
+    /// Given away; spent before paid ones of the same priority and expiry.
+    #[n(0)]
+    Promotional,
+    /// Bought.
+    #[n(1)]
+    Paid,
+}
+
+/// See [`Operation::Authorize`].
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Authorize {
+    /// How much. At least 1.
+    #[n(0)]
+    pub amount: Credits,
+    /// How long the hold lives, from log time on.
+    #[n(1)]
+    pub ttl: Span,
+    /// The caller's own name for the work.
+    #[n(2)]
+    pub reference: Option<Box<str>>,
+}
+
+impl Authorize {
+    /// How long a hold lives if no time is named.
+    pub const TTL_DEFAULT: Span = Span::from_secs(900);
+    /// The shortest life of a hold.
+    pub const TTL_MIN: Span = Span::from_secs(1);
+    /// The longest life of a hold, extensions included.
+    pub const TTL_MAX: Span = Span::from_days(7);
+}
+
+/// See [`Operation::Capture`].
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Capture {
+    /// The hold.
+    #[n(0)]
+    pub hold: HoldNumber,
+    /// How much more is taken; all that is still held if none is named.
+    #[n(1)]
+    pub amount: Option<Credits>,
+    /// Whether this is the last capture, which frees the rest at once.
+    #[n(2)]
+    pub is_final: bool,
+    /// Whether a shortfall may become debt, within the account's limit.
+    #[n(3)]
+    pub allow_debt: bool,
+    /// What to do if the hold has expired.
+    #[n(4)]
+    pub if_expired: IfExpired,
+}
+
+/// What a capture does when its hold has expired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum IfExpired {
+    /// It is refused.
+    #[n(0)]
+    Refuse,
+    /// It becomes a late capture: a charge that is linked to the hold.
+    #[n(1)]
+    Charge,
+}
+
+/// See [`Operation::Release`].
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Release {
+    /// The hold.
+    #[n(0)]
+    pub hold: HoldNumber,
+}
+
+/// See [`Operation::Extend`].
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Extend {
+    /// The hold.
+    #[n(0)]
+    pub hold: HoldNumber,
+    /// The new deadline.
+    #[n(1)]
+    pub until: LogTime,
+}
+
+/// See [`Operation::Charge`].
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Charge {
+    /// How much. At least 1.
+    #[n(0)]
+    pub amount: Credits,
+    /// Whether a shortfall may become debt, within the account's limit.
+    #[n(1)]
+    pub allow_debt: bool,
+    /// The caller's own name for the work.
+    #[n(2)]
+    pub reference: Option<Box<str>>,
+}
+
+/// See [`Operation::Refund`].
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Refund {
+    /// The hold or charge.
+    #[n(0)]
+    pub target: Target,
+    /// How much; all that can be refunded if none is named.
+    #[n(1)]
+    pub amount: Option<Credits>,
+}
+
+/// See [`Operation::Reclaim`].
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Reclaim {
+    /// The hold or charge.
+    #[n(0)]
+    pub target: Target,
+}
+
+/// What a refund or reclaim is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum Target {
+    /// A hold.
+    #[n(0)]
+    Hold(#[n(0)] HoldNumber),
+    /// A charge.
+    #[n(1)]
+    Charge(#[n(0)] HoldNumber),
+}
+
+impl Target {
+    /// Its number, whichever it is.
+    pub const fn number(self) -> HoldNumber {
+        match self {
+            Self::Hold(number) | Self::Charge(number) => number,
+        }
+    }
+}
+
+/// See [`Operation::Void`].
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Void {
+    /// The lot.
+    #[n(0)]
+    pub lot: LotNumber,
+    /// The state the operator saw.
+    #[n(1)]
+    pub confirm: Confirm,
+}
+
+/// See [`Operation::Adjust`].
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum Adjust {
+    /// Adds credits: makes a paid lot that never expires.
+    #[n(0)]
+    Add {
+        /// How much. At least 1.
+        #[n(0)]
+        amount: Credits,
+    },
+    /// Takes available credits in burn-down order to `voided`; refused if short.
+    #[n(1)]
+    Remove {
+        /// How much. At least 1.
+        #[n(0)]
+        amount: Credits,
+    },
+}
+
+/// See [`Operation::Close`].
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Close {
+    /// The state the operator saw.
+    #[n(0)]
+    pub confirm: Confirm,
+}
+
+/// A destructive act names the state its dry run showed, so that it can not hit another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(transparent)]
+pub struct Confirm(#[n(0)] pub Sequence);
+
+impl Item {
+    /// What makes two requests the same: the operation with defaults filled in, and nothing of its
+    /// circumstances.
+    pub fn fingerprint(&self) -> Digest16 {
+        digest16(&[&crate::codec::encode(&self.operation)])
+    }
+}

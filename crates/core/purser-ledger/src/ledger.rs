@@ -1,0 +1,260 @@
+//! A group's ledger: its accounts, and the machine that consensus hosts.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use minicbor::{Decode, Encode};
+use purser_types::{
+    ApplyError, CorruptSnapshot, History, HistoryError, LogTime, Machine, OperationId, Stamped,
+};
+
+use crate::account::{Account, AccountNumber, Piece, Scribe};
+use crate::answer::{Answer, Outcome};
+use crate::codec;
+use crate::command::{AccountName, Command, Item, Operation};
+use crate::cow_map::CowMap;
+use crate::digest::{Digest32, digest32};
+use crate::rejection::Rejection;
+
+/// About how large a snapshot's chunks are.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// The accounts of one group.
+#[derive(Debug, Clone, Default)]
+pub struct Ledger {
+    /// The highest stamp seen: "now" never goes back.
+    log_time: LogTime,
+    accounts: CowMap<AccountNumber, Arc<Account>>,
+    names: CowMap<AccountName, AccountNumber>,
+    /// When something is next due in which account. An account is at most once in here.
+    agenda: CowMap<(LogTime, AccountNumber), ()>,
+}
+
+/// A snapshot's first piece.
+#[derive(Encode, Decode)]
+struct Preamble {
+    #[n(0)]
+    log_time: LogTime,
+    #[n(1)]
+    accounts: u64,
+}
+
+impl Ledger {
+    /// An account by its name.
+    pub fn account(&self, name: &AccountName) -> Option<&Arc<Account>> {
+        self.accounts.get(self.names.get(name)?)
+    }
+
+    /// The account with a number.
+    pub fn account_numbered(&self, number: AccountNumber) -> Option<&Arc<Account>> {
+        self.accounts.get(&number)
+    }
+
+    /// All accounts from `from` on, by name.
+    pub fn accounts_from(&self, from: Bound<&AccountName>) -> impl Iterator<Item = &Arc<Account>> {
+        self.names.range_from(from).filter_map(|(_, number)| self.accounts.get(number))
+    }
+
+    /// How many accounts there are.
+    pub fn accounts_count(&self) -> usize {
+        self.accounts.len()
+    }
+
+    /// When something is next due in any account.
+    pub fn next_due(&self) -> Option<LogTime> {
+        self.agenda.first().map(|((at, _), ())| *at)
+    }
+
+    /// A digest of the whole state: equal for equal states.
+    pub fn digest(&self) -> Digest32 {
+        let chunks: Vec<Vec<u8>> = self.snapshot().collect();
+        digest32(&chunks.iter().map(Vec::as_slice).collect::<Vec<_>>())
+    }
+
+    /// Applies a command at `now`.
+    pub fn apply_command(
+        &mut self,
+        command: &Command,
+        now: LogTime,
+        operation: OperationId,
+        history: &mut dyn History,
+    ) -> Result<Answer, ApplyError> {
+        self.log_time = self.log_time.max(now);
+        let mut scribe = Scribe { history, operation };
+        match command {
+            Command::Account { account, items } => {
+                Ok(Answer::Account(self.apply_items(account, items, &mut scribe)?))
+            }
+            Command::Sweep { accounts_max } => {
+                let accounts = self.sweep(*accounts_max, &mut scribe)?;
+                Ok(Answer::Swept { accounts })
+            }
+        }
+    }
+
+    fn apply_items(
+        &mut self,
+        name: &AccountName,
+        items: &[Item],
+        scribe: &mut Scribe<'_>,
+    ) -> Result<Vec<Outcome>, HistoryError> {
+        let Some(number) = self.number_of(name, items) else {
+            return Ok(items.iter().map(|_| Outcome::refused(Rejection::TenantNotFound)).collect());
+        };
+        self.change(number, |account, now| account.apply(items, now, scribe))
+    }
+
+    /// The account's number; a new one if the items open the account.
+    fn number_of(&mut self, name: &AccountName, items: &[Item]) -> Option<AccountNumber> {
+        if let Some(number) = self.names.get(name) {
+            return Some(*number);
+        }
+        let Operation::Open(open) = &items.first()?.operation else { return None };
+        let last = self.accounts.iter().next_back().map(|(number, _)| number.0);
+        let number = AccountNumber(last.unwrap_or(0).saturating_add(1));
+        let account = Account::new(number, name.clone(), open.home.clone());
+        self.accounts.insert(number, Arc::new(account));
+        self.names.insert(name.clone(), number);
+        Some(number)
+    }
+
+    fn sweep(&mut self, accounts_max: u32, scribe: &mut Scribe<'_>) -> Result<u32, HistoryError> {
+        let mut swept = 0_u32;
+        while swept < accounts_max
+            && let Some(&(at, number)) = self.agenda.first().map(|(due, ())| due)
+            && at <= self.log_time
+        {
+            self.change(number, |account, now| account.settle_due(now, scribe))?;
+            swept = swept.saturating_add(1);
+        }
+        Ok(swept)
+    }
+
+    /// The one place where an account changes: it keeps the group's agenda true.
+    fn change<T>(
+        &mut self,
+        number: AccountNumber,
+        change: impl FnOnce(&mut Account, LogTime) -> Result<T, HistoryError>,
+    ) -> Result<T, HistoryError> {
+        let slot = self.accounts.get_mut(&number).expect("INV-11: the agenda names known accounts");
+        let account = Arc::make_mut(slot);
+        let due_before = account.next_due();
+        let result = change(account, self.log_time);
+        let due_after = account.next_due();
+        if due_before != due_after {
+            if let Some(at) = due_before {
+                self.agenda.remove(&(at, number));
+            }
+            if let Some(at) = due_after {
+                self.agenda.insert((at, number), ());
+            }
+        }
+        result
+    }
+}
+
+impl Machine for Ledger {
+    type Answer = Answer;
+
+    fn apply(
+        &mut self,
+        stamped: Stamped<'_>,
+        history: &mut dyn History,
+    ) -> Result<Answer, ApplyError> {
+        let command = codec::decode(stamped.command)
+            .map_err(|error| ApplyError::UnreadableCommand(error.to_string()))?;
+        let operation = OperationId { index: stamped.index, ordinal: stamped.ordinal };
+        self.apply_command(&command, stamped.at, operation, history)
+    }
+
+    fn log_time(&self) -> LogTime {
+        self.log_time
+    }
+
+    fn snapshot(&self) -> Box<dyn Iterator<Item = Vec<u8>> + Send> {
+        let accounts = u64::try_from(self.accounts.len()).unwrap_or(u64::MAX);
+        let preamble = codec::encode(&Preamble { log_time: self.log_time, accounts });
+        let numbers: Vec<Arc<Account>> =
+            self.accounts.iter().map(|(_, account)| Arc::clone(account)).collect();
+        let pieces = numbers.into_iter().flat_map(Account::pieces);
+        Box::new(Chunks { pieces: std::iter::once(preamble).chain(pieces) })
+    }
+
+    fn restore(chunks: &mut dyn Iterator<Item = Vec<u8>>) -> Result<Self, CorruptSnapshot> {
+        let mut restoring = Restoring::default();
+        for chunk in chunks {
+            let mut decoder = minicbor::Decoder::new(&chunk);
+            while decoder.position() < chunk.len() {
+                restoring.take(&mut decoder)?;
+            }
+        }
+        restoring.finish()
+    }
+}
+
+/// Packs pieces into chunks.
+struct Chunks<I> {
+    pieces: I,
+}
+
+impl<I: Iterator<Item = Vec<u8>>> Iterator for Chunks<I> {
+    type Item = Vec<u8>;
+
+    fn next(&mut self) -> Option<Vec<u8>> {
+        let mut chunk = self.pieces.next()?;
+        while chunk.len() < CHUNK_BYTES
+            && let Some(piece) = self.pieces.next()
+        {
+            chunk.extend_from_slice(&piece);
+        }
+        Some(chunk)
+    }
+}
+
+/// A ledger that is being rebuilt from pieces.
+#[derive(Default)]
+struct Restoring {
+    preamble: Option<Preamble>,
+    ledger: Ledger,
+    account: Option<Account>,
+}
+
+impl Restoring {
+    fn take(&mut self, decoder: &mut minicbor::Decoder<'_>) -> Result<(), CorruptSnapshot> {
+        let unreadable = |error: minicbor::decode::Error| CorruptSnapshot(error.to_string());
+        if self.preamble.is_none() {
+            self.preamble = Some(decoder.decode().map_err(unreadable)?);
+            return Ok(());
+        }
+        match (decoder.decode().map_err(unreadable)?, &mut self.account) {
+            (Piece::Header(header), _) => {
+                self.end_account();
+                self.account = Some(Account::from_header(*header));
+                Ok(())
+            }
+            (piece, Some(account)) => account.add_piece(piece),
+            (_, None) => Err(CorruptSnapshot("a piece before the first account".into())),
+        }
+    }
+
+    fn end_account(&mut self) {
+        let Some(account) = self.account.take() else { return };
+        let ledger = &mut self.ledger;
+        if let Some(at) = account.next_due() {
+            ledger.agenda.insert((at, account.number()), ());
+        }
+        ledger.names.insert(account.name().clone(), account.number());
+        ledger.accounts.insert(account.number(), Arc::new(account));
+    }
+
+    fn finish(mut self) -> Result<Ledger, CorruptSnapshot> {
+        self.end_account();
+        let preamble = self.preamble.ok_or_else(|| CorruptSnapshot("it is empty".into()))?;
+        self.ledger.log_time = preamble.log_time;
+        if u64::try_from(self.ledger.accounts.len()) == Ok(preamble.accounts) {
+            Ok(self.ledger)
+        } else {
+            Err(CorruptSnapshot(format!("it should hold {} accounts", preamble.accounts)))
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! One lot: what is left of one grant, and where the rest went.
+//!
+//! ```text
+//!  grant ──▶ pending ── effective_at ──▶ active ──┬── all used ──▶ spent
+//!                                                 ├── expires_at ─▶ expired
+//!                                                 └── void ───────▶ voided
+//! ```
+//!
+//! INV-2: `amount = waiting + free + held + used + expired + voided`, always.
+
+use minicbor::{Decode, Encode};
+use purser_types::{Credits, LogTime};
+
+use crate::command::{Category, LotNumber};
+use crate::entry::{Bucket, Move};
+
+/// What was granted; never changes.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct LotTerms {
+    /// How much.
+    #[n(0)]
+    pub amount: Credits,
+    /// What kind of credits.
+    #[n(1)]
+    pub category: Category,
+    /// Lower spends first.
+    #[n(2)]
+    pub priority: u8,
+    /// From this instant on it can be used.
+    #[n(3)]
+    pub effective_at: LogTime,
+    /// At this instant it has expired; never if there is none.
+    #[n(4)]
+    pub expires_at: Option<LogTime>,
+    /// The business fact behind the grant.
+    #[n(5)]
+    pub source_ref: Option<Box<str>>,
+}
+
+/// A lot as it stands.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Lot {
+    /// What was granted.
+    #[n(0)]
+    pub terms: LotTerms,
+    /// Whether it counts yet, still, or no more.
+    #[n(1)]
+    pub phase: LotPhase,
+    /// Not effective yet.
+    #[n(2)]
+    pub waiting: Credits,
+    /// Free to be authorized.
+    #[n(3)]
+    pub free: Credits,
+    /// Pinned by holds.
+    #[n(4)]
+    pub held: Credits,
+    /// Captured, or gone to pay debt.
+    #[n(5)]
+    pub used: Credits,
+    /// Lapsed.
+    #[n(6)]
+    pub expired: Credits,
+    /// Taken back.
+    #[n(7)]
+    pub voided: Credits,
+}
+
+/// Where a lot stands in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum LotPhase {
+    /// Not effective yet.
+    #[n(0)]
+    Pending,
+    /// Can be used.
+    #[n(1)]
+    Active,
+    /// Its time is over; what comes back to it lapses.
+    #[n(2)]
+    Expired,
+    /// Taken back; what comes back to it is taken back too.
+    #[n(3)]
+    Voided,
+}
+
+/// What a lot shows: its phase, and whether anything is left of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LotStatus {
+    /// Not effective yet.
+    Pending,
+    /// Can be used, or is pinned.
+    Active,
+    /// Its time is over.
+    Expired,
+    /// Taken back.
+    Voided,
+    /// All used.
+    Spent,
+}
+
+/// The place of a lot in burn-down order: priority, soonest expiry (never last), promotional before
+/// paid, earlier effective, earlier in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DrawKey {
+    priority: u8,
+    expiry: Expiry,
+    category: Category,
+    effective_at: LogTime,
+    number: LotNumber,
+}
+
+impl DrawKey {
+    /// The lot in this place.
+    pub const fn lot(self) -> LotNumber {
+        self.number
+    }
+}
+
+/// An expiry that sorts "never" last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Expiry {
+    At(LogTime),
+    Never,
+}
+
+impl Lot {
+    /// A new lot of which nothing is effective yet.
+    pub(crate) fn pending(terms: LotTerms) -> Self {
+        Self {
+            phase: LotPhase::Pending,
+            waiting: terms.amount,
+            terms,
+            free: Credits::ZERO,
+            held: Credits::ZERO,
+            used: Credits::ZERO,
+            expired: Credits::ZERO,
+            voided: Credits::ZERO,
+        }
+    }
+
+    /// The lot's place in burn-down order.
+    pub fn draw_key(&self, number: LotNumber) -> DrawKey {
+        DrawKey {
+            priority: self.terms.priority,
+            expiry: self.terms.expires_at.map_or(Expiry::Never, Expiry::At),
+            category: self.terms.category,
+            effective_at: self.terms.effective_at,
+            number,
+        }
+    }
+
+    /// Whether it can be drawn from.
+    pub fn is_drawable(&self) -> bool {
+        self.phase == LotPhase::Active && !self.free.is_zero()
+    }
+
+    /// What the lot shows.
+    pub fn status(&self) -> LotStatus {
+        match self.phase {
+            LotPhase::Pending => LotStatus::Pending,
+            LotPhase::Active if self.free.is_zero() && self.held.is_zero() => LotStatus::Spent,
+            LotPhase::Active => LotStatus::Active,
+            LotPhase::Expired => LotStatus::Expired,
+            LotPhase::Voided => LotStatus::Voided,
+        }
+    }
+
+    /// Where credits that come back to this lot go.
+    pub fn homecoming(&self) -> Bucket {
+        match self.phase {
+            LotPhase::Pending | LotPhase::Active => Bucket::Available,
+            LotPhase::Expired => Bucket::Expired,
+            LotPhase::Voided => Bucket::Voided,
+        }
+    }
+
+    /// Applies a move of this lot's credits.
+    pub(crate) fn evolve(&mut self, step: &Move) {
+        let from = self.figure(step.from);
+        *from = from.checked_sub(step.amount).expect("INV-2: a lot never gives what it has not");
+        let to = self.figure(step.to);
+        *to = to.checked_add(step.amount).expect("INV-2: a lot's parts stay within its amount");
+    }
+
+    /// The part of the lot that a bucket of the account corresponds to. A lot that pays debt pays
+    /// for what was used.
+    const fn figure(&mut self, bucket: Bucket) -> &mut Credits {
+        match bucket {
+            Bucket::Granted => &mut self.waiting,
+            Bucket::Available => &mut self.free,
+            Bucket::Held => &mut self.held,
+            Bucket::Used | Bucket::Debt => &mut self.used,
+            Bucket::Expired => &mut self.expired,
+            Bucket::Voided => &mut self.voided,
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! What an account's operator may choose.
+
+use minicbor::{Decode, Encode};
+use purser_types::{Credits, Span};
+
+/// The rules of one account that its operator may set.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Policy {
+    /// How much debt captures and charges that allow debt may make. Reclaims are booked beyond it.
+    #[n(0)]
+    pub debt_limit: Credits,
+    /// What happens to credits that are refunded into an expired lot.
+    #[n(1)]
+    pub refund_expired: RefundExpired,
+    /// How long a decision is remembered under its idempotency key, from commit.
+    #[n(2)]
+    pub key_retention: Span,
+    /// How long an ended hold or a charge can still be refunded or reclaimed, from its last change.
+    #[n(3)]
+    pub record_retention: Span,
+}
+
+/// What happens to credits that are refunded into an expired lot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum RefundExpired {
+    /// They lapse.
+    #[n(0)]
+    Lapse,
+    /// The tenant gets as many in a promotional lot that lives so many days.
+    #[n(1)]
+    Regrant {
+        /// The new lot's life.
+        #[n(0)]
+        days: u16,
+    },
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            debt_limit: Credits::ZERO,
+            refund_expired: RefundExpired::Lapse,
+            key_retention: Span::from_days(1),
+            record_retention: Span::from_days(400),
+        }
+    }
+}

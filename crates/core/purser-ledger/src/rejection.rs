@@ -1,0 +1,215 @@
+//! The ledger's "no": an answer, not a fault.
+
+use minicbor::{Decode, Encode};
+use purser_types::{Credits, LogTime, Sequence};
+
+use crate::command::LotNumber;
+
+/// Why an operation is refused. Nothing of the account's credits, holds or lots has changed.
+///
+/// Adding a variant needs a new number; numbers are never used again.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, thiserror::Error)]
+pub enum Rejection {
+    /// The tenant has no account in this unit.
+    #[n(0)]
+    #[error("there is no such tenant")]
+    TenantNotFound,
+    /// The account exists already.
+    #[n(1)]
+    #[error("the tenant exists already")]
+    TenantExists,
+    /// No hold has this id, or its record is past its retention.
+    #[n(2)]
+    #[error("there is no such hold")]
+    HoldNotFound,
+    /// No charge has this id, or its record is past its retention.
+    #[n(3)]
+    #[error("there is no such charge")]
+    ChargeNotFound,
+    /// No lot has this id.
+    #[n(4)]
+    #[error("there is no such lot")]
+    LotNotFound,
+    /// Too few credits are available, and debt is not allowed or would pass its limit.
+    #[n(5)]
+    #[error("{short_by} credits are missing")]
+    InsufficientCredits {
+        /// What is available.
+        #[n(0)]
+        available: Credits,
+        /// What is missing.
+        #[n(1)]
+        short_by: Credits,
+    },
+    /// The hold expired before it was ended.
+    #[n(6)]
+    #[error("the hold has expired")]
+    HoldExpired {
+        /// Since when.
+        #[n(0)]
+        expired_at: LogTime,
+    },
+    /// The hold was captured before.
+    #[n(7)]
+    #[error("the hold was captured before")]
+    AlreadyCaptured {
+        /// What was captured.
+        #[n(0)]
+        captured: Credits,
+        /// The entry that last changed the hold.
+        #[n(1)]
+        sequence: Sequence,
+    },
+    /// The hold was released before.
+    #[n(8)]
+    #[error("the hold was released before")]
+    AlreadyReleased {
+        /// The entry that last changed the hold.
+        #[n(0)]
+        sequence: Sequence,
+    },
+    /// Nothing was captured, so nothing can be refunded.
+    #[n(9)]
+    #[error("nothing was captured")]
+    NothingCaptured,
+    /// The refund is larger than what is left to refund.
+    #[n(10)]
+    #[error("at most {refundable} credits can be refunded")]
+    RefundExceedsCaptured {
+        /// What can be refunded.
+        #[n(0)]
+        refundable: Credits,
+    },
+    /// Nothing was refunded, so nothing can be reclaimed. The one chance is not used up.
+    #[n(11)]
+    #[error("nothing was refunded")]
+    NotRefunded,
+    /// It was reclaimed before.
+    #[n(12)]
+    #[error("it was reclaimed before")]
+    AlreadyReclaimed,
+    /// The account is frozen.
+    #[n(13)]
+    #[error("the account is frozen")]
+    AccountFrozen,
+    /// The account is closed.
+    #[n(14)]
+    #[error("the account is closed")]
+    AccountClosed,
+    /// The account is not frozen.
+    #[n(15)]
+    #[error("the account is not frozen")]
+    NotFrozen,
+    /// The account can not be closed yet.
+    #[n(16)]
+    #[error("the account still has {holds} holds and a debt of {debt}")]
+    CloseBlocked {
+        /// Holds that have not ended.
+        #[n(0)]
+        holds: u64,
+        /// What is owed.
+        #[n(1)]
+        debt: Credits,
+    },
+    /// Another grant with this `source_ref` gave another amount.
+    #[n(17)]
+    #[error("the source_ref belongs to a grant of {amount}")]
+    SourceRefConflict {
+        /// That grant's lot.
+        #[n(0)]
+        lot: LotNumber,
+        /// What it gave.
+        #[n(1)]
+        amount: Credits,
+    },
+    /// The account's total would pass 2^63 − 1.
+    #[n(18)]
+    #[error("the account's total would pass the largest amount there is")]
+    GrantExceedsCeiling,
+    /// The grant's expiry is not after log time, or not after its start. Not remembered.
+    #[n(19)]
+    #[error("expires_at is not in the future, or not after effective_at")]
+    GrantExpired,
+    /// The lot was voided before.
+    #[n(20)]
+    #[error("the lot was voided before")]
+    LotAlreadyVoided,
+    /// The new deadline is not after the old one.
+    #[n(21)]
+    #[error("the hold lives until then already")]
+    ExtendNotLater {
+        /// The deadline as it stands.
+        #[n(0)]
+        expires_at: LogTime,
+    },
+    /// The hold's whole life would be longer than 7 days.
+    #[n(22)]
+    #[error("a hold lives at most 7 days")]
+    ExtendTooLong {
+        /// The latest deadline there can be.
+        #[n(0)]
+        latest: LogTime,
+    },
+    /// The account is not in the state that the operator confirmed.
+    #[n(23)]
+    #[error("the account has changed since the dry run")]
+    StaleConfirmation {
+        /// The account's sequence now.
+        #[n(0)]
+        sequence: Sequence,
+    },
+    /// The idempotency key belongs to another request. Not remembered: the first one stays.
+    #[n(24)]
+    #[error("the idempotency key was used for another request")]
+    KeyReused,
+    /// Another item of an all-or-nothing batch was refused. Not remembered.
+    #[n(25)]
+    #[error("item {item} of the batch was refused")]
+    BatchAborted {
+        /// The refused item's place, from 0.
+        #[n(0)]
+        item: u32,
+    },
+    /// A sum would pass the largest amount there is.
+    #[n(26)]
+    #[error("a total would pass the largest amount there is")]
+    AmountOverflow,
+}
+
+impl Rejection {
+    /// Whether a repeat under the same key gets the same answer, for as long as keys are kept.
+    ///
+    /// What a caller got wrong in the request itself is not remembered: the corrected request may
+    /// use the same key.
+    pub const fn is_remembered(&self) -> bool {
+        match self {
+            Self::TenantNotFound
+            | Self::GrantExpired
+            | Self::KeyReused
+            | Self::BatchAborted { .. } => false,
+            Self::TenantExists
+            | Self::HoldNotFound
+            | Self::ChargeNotFound
+            | Self::LotNotFound
+            | Self::InsufficientCredits { .. }
+            | Self::HoldExpired { .. }
+            | Self::AlreadyCaptured { .. }
+            | Self::AlreadyReleased { .. }
+            | Self::NothingCaptured
+            | Self::RefundExceedsCaptured { .. }
+            | Self::NotRefunded
+            | Self::AlreadyReclaimed
+            | Self::AccountFrozen
+            | Self::AccountClosed
+            | Self::NotFrozen
+            | Self::CloseBlocked { .. }
+            | Self::SourceRefConflict { .. }
+            | Self::GrantExceedsCeiling
+            | Self::AmountOverflow
+            | Self::LotAlreadyVoided
+            | Self::ExtendNotLater { .. }
+            | Self::ExtendTooLong { .. }
+            | Self::StaleConfirmation { .. } => true,
+        }
+    }
+}
