@@ -1,7 +1,7 @@
 //! What commands are answered with.
 
 use minicbor::{Decode, Encode};
-use purser_types::{Credits, LogTime, Position};
+use purser_types::{Credits, LogTime, Position, Sequence};
 
 use crate::balance::Balance;
 use crate::digest::Digest16;
@@ -36,8 +36,19 @@ pub struct Receipt {
     pub entry: Entry,
     /// The balance when the operation was done.
     pub balance: Balance,
+    /// The account's last entry then: what the balance is as of.
+    pub last: Last,
     /// How much debt was repaid with credits that it made available.
     pub debt_repaid: Credits,
+}
+
+/// An account's last entry at some point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Last {
+    /// Its sequence.
+    pub sequence: Sequence,
+    /// When it took effect.
+    pub log_time: LogTime,
 }
 
 /// A decision as it is remembered under its idempotency key.
@@ -47,24 +58,23 @@ pub(crate) struct Remembered {
     #[n(0)]
     #[cbor(with = "minicbor::bytes")]
     pub(crate) fingerprint: Digest16,
-    /// When it was decided.
-    #[n(1)]
-    pub(crate) decided_at: LogTime,
     /// What was decided.
-    #[n(2)]
+    #[n(1)]
     pub(crate) decision: Decision,
 }
 
 /// See [`Remembered`].
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub(crate) enum Decision {
-    /// Accepted: the operation's entry, and the last entry that it wrote.
+    /// Accepted: the operation's entry, the last entry that it wrote, and how much debt was repaid.
     #[n(0)]
     Accepted {
         #[n(0)]
         entry: Position,
         #[n(1)]
         last: Position,
+        #[n(2)]
+        debt_repaid: Credits,
     },
     /// Refused.
     #[n(1)]

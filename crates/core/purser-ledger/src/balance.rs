@@ -58,17 +58,23 @@ pub struct Balance {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Total(u128);
 
-/// A figure of the balance would leave its range.
+/// Why moves can not be applied to a balance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a total would leave the range of amounts")]
-pub struct BalanceOverflow;
+pub enum BalanceError {
+    /// A figure would pass the largest amount. A caller can bring this about.
+    #[error("a figure would pass the largest amount")]
+    TooLarge,
+    /// A bucket would give what it has not. No decision does that.
+    #[error("a bucket would fall below zero")]
+    BelowZero,
+}
 
 impl Balance {
-    /// The balance after an entry that says `fact` and moves `moves`, or an error if a bucket would
-    /// leave its range.
-    pub fn after(mut self, fact: &Fact, moves: &[Move]) -> Result<Self, BalanceOverflow> {
+    /// The balance after an entry that says `fact` and moves `moves`, or why there is none.
+    pub fn after(mut self, fact: &Fact, moves: &[Move]) -> Result<Self, BalanceError> {
         if let Some(terms) = fact.new_lot() {
-            self.pending = self.pending.checked_add(terms.amount).ok_or(BalanceOverflow)?;
+            let pending = self.pending.checked_add(terms.amount);
+            self.pending = pending.ok_or(BalanceError::TooLarge)?;
         }
         if let Fact::Authorized(hold) | Fact::Charged(hold) = fact {
             self.authorized.add(hold.amount);
@@ -81,9 +87,10 @@ impl Balance {
         Ok(self)
     }
 
-    fn count(&mut self, fact: &Fact, step: &Move) -> Result<(), BalanceOverflow> {
+    fn count(&mut self, fact: &Fact, step: &Move) -> Result<(), BalanceError> {
         if step.from == Bucket::Granted {
-            self.pending = self.pending.checked_sub(step.amount).ok_or(BalanceOverflow)?;
+            let pending = self.pending.checked_sub(step.amount);
+            self.pending = pending.ok_or(BalanceError::BelowZero)?;
         }
         if step.from == Bucket::Held && step.to != Bucket::Used {
             self.released.add(step.amount);
@@ -104,7 +111,7 @@ impl Balance {
         bucket: Bucket,
         amount: Credits,
         direction: Direction,
-    ) -> Result<(), BalanceOverflow> {
+    ) -> Result<(), BalanceError> {
         let (figure, source) = match bucket {
             Bucket::Granted => (&mut self.granted, true),
             Bucket::Debt => (&mut self.debt, true),
@@ -116,8 +123,11 @@ impl Balance {
         };
         // Credits come out of a source: what leaves it makes its figure grow.
         let grows = matches!(direction, Direction::In) != source;
-        let next = if grows { figure.checked_add(amount) } else { figure.checked_sub(amount) };
-        *figure = next.ok_or(BalanceOverflow)?;
+        *figure = if grows {
+            figure.checked_add(amount).ok_or(BalanceError::TooLarge)?
+        } else {
+            figure.checked_sub(amount).ok_or(BalanceError::BelowZero)?
+        };
         Ok(())
     }
 }

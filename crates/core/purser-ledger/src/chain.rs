@@ -11,7 +11,7 @@ use crate::codec;
 use crate::digest::{Digest32, hash_of};
 use crate::entry::Entry;
 
-/// How far apart the remembered places are: an eighth of a byte an entry, and 32 reads a look-up.
+/// How far apart the remembered places are: a quarter of a byte an entry, and 32 reads a look-up.
 pub(crate) const MARK_EVERY: u64 = 64;
 
 /// What a history record holds.

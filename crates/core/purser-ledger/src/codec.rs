@@ -5,9 +5,16 @@
 
 use minicbor::{Decode, Encode};
 
+/// Room for a command, an entry or a record of the usual size: growing a buffer byte by byte costs
+/// more than encoding does.
+const USUAL_BYTES: usize = 512;
+
 /// The bytes of a value.
 pub fn encode<T: Encode<()>>(value: &T) -> Vec<u8> {
-    minicbor::to_vec(value).expect("writing to memory cannot fail, and our encodings never refuse")
+    let mut bytes = Vec::with_capacity(USUAL_BYTES);
+    minicbor::encode(value, &mut bytes)
+        .expect("writing to memory cannot fail, and our encodings never refuse");
+    bytes
 }
 
 /// A value from exactly its bytes.

@@ -2,7 +2,7 @@
 //!
 //! A [`Command`] travels through the Raft log; its bytes are pinned by golden tests. Values that
 //! callers leave out are filled in before the log, so that two spellings of one request are one
-//! request (see [`Item::fingerprint`]).
+//! request.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use minicbor::{Decode, Encode};
 use purser_types::{Credits, IdempotencyKey, LogTime, Region, Sequence, Span, TenantId, Unit};
 
 use crate::digest::{Digest16, digest16};
-use crate::policy::Policy;
+use crate::policy::{Policy, PolicyChange};
 
 /// The name of an account: a tenant and a unit. One account is one sequence of entries.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
@@ -164,7 +164,7 @@ pub enum Operation {
     Adjust(#[n(0)] Adjust),
     /// Changes the account's policy. Carries configuration only, never a balance.
     #[n(11)]
-    SetPolicy(#[n(0)] Policy),
+    SetPolicy(#[n(0)] PolicyChange),
     /// Stops new authorizes and charges.
     #[n(12)]
     Freeze,
@@ -398,9 +398,24 @@ pub struct Close {
 pub struct Confirm(#[n(0)] pub Sequence);
 
 impl Item {
-    /// What makes two requests the same: the operation with defaults filled in, and nothing of its
-    /// circumstances.
-    pub fn fingerprint(&self) -> Digest16 {
-        digest16(&[&crate::codec::encode(&self.operation)])
+    /// What a repeat is recognized by; nothing without a key.
+    ///
+    /// The fingerprint is of the operation with defaults filled in, and of nothing else: not of
+    /// headers, spelling, metadata, reason or actor.
+    pub(crate) fn identity(&self) -> Option<Identity> {
+        let key = self.context.key.as_ref()?;
+        Some(Identity {
+            key: digest16(key.as_str().as_bytes()),
+            fingerprint: digest16(&crate::codec::encode(&self.operation)),
+        })
     }
+}
+
+/// What a repeat of a request is recognized by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// Of the idempotency key.
+    pub(crate) key: Digest16,
+    /// Of what was asked.
+    pub(crate) fingerprint: Digest16,
 }

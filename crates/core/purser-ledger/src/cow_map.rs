@@ -27,6 +27,13 @@ impl<K, V> Default for CowMap<K, V> {
     }
 }
 
+/// Equal pairs, however they are laid out.
+impl<K: Ord + Clone, V: Clone + PartialEq> PartialEq for CowMap<K, V> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
 impl<K: Ord + Clone, V: Clone> CowMap<K, V> {
     /// Whether there are no pairs.
     pub(crate) fn is_empty(&self) -> bool {
@@ -55,25 +62,46 @@ impl<K: Ord + Clone, V: Clone> CowMap<K, V> {
 
     /// Sets the value of a key and returns the value it had.
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
-        let at = self.leaf_of(&key);
-        let Some((first, leaf)) = self.leaves.get_mut(at) else {
-            self.leaves.push((key.clone(), Arc::new(vec![(key, value)])));
+        let mut at = self.leaf_of(&key);
+        let Some((_, leaf)) = self.leaves.get_mut(at) else {
+            // Most maps of most accounts never hold more than a pair or two.
+            self.leaves.reserve_exact(1);
+            self.push_leaf(key, value);
             return None;
         };
-        let pairs = Arc::make_mut(leaf);
-        match pairs.binary_search_by(|(other, _)| other.cmp(&key)) {
-            Ok(place) => pairs.get_mut(place).map(|(_, slot)| std::mem::replace(slot, value)),
-            Err(place) => {
-                if place == 0 {
-                    *first = key.clone();
-                }
-                pairs.insert(place, (key, value));
-                if pairs.len() > LEAF_MAX {
-                    self.split(at);
-                }
-                None
+        let place = match leaf.binary_search_by(|(other, _)| other.cmp(&key)) {
+            Ok(place) => {
+                let slot = Arc::make_mut(leaf).get_mut(place).map(|(_, slot)| slot);
+                return slot.map(|slot| std::mem::replace(slot, value));
             }
+            Err(place) => place,
+        };
+        if leaf.len() == LEAF_MAX {
+            // A map that grows at its end leaves full leaves behind.
+            if place == LEAF_MAX && at.saturating_add(1) == self.leaves.len() {
+                self.push_leaf(key, value);
+                return None;
+            }
+            self.split(at);
+            at = self.leaf_of(&key);
         }
+        self.insert_into(at, key, value);
+        None
+    }
+
+    fn push_leaf(&mut self, key: K, value: V) {
+        self.leaves.push((key.clone(), Arc::new(vec![(key, value)])));
+    }
+
+    /// Inserts a key that is not there into a leaf that has room.
+    fn insert_into(&mut self, at: usize, key: K, value: V) {
+        let Some((first, leaf)) = self.leaves.get_mut(at) else { return };
+        let pairs = Arc::make_mut(leaf);
+        let place = pairs.partition_point(|(other, _)| *other < key);
+        if place == 0 {
+            *first = key.clone();
+        }
+        pairs.insert(place, (key, value));
     }
 
     /// Removes a key and returns the value it had.
@@ -154,7 +182,7 @@ impl<K: Ord + Clone, V: Clone> Extend<(K, V)> for CowMap<K, V> {
             }
             match self.leaves.last_mut().filter(|(_, leaf)| leaf.len() < LEAF_MAX) {
                 Some((_, leaf)) => Arc::make_mut(leaf).push((key, value)),
-                None => self.leaves.push((key.clone(), Arc::new(vec![(key, value)]))),
+                None => self.push_leaf(key, value),
             }
         }
     }

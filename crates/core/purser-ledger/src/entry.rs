@@ -86,7 +86,7 @@ impl Entry {
 /// What stands in for the hash before an account's first entry.
 pub fn genesis_hash(account: &AccountName) -> Digest32 {
     let (tenant, unit) = (account.tenant.as_str(), account.unit.as_str());
-    digest32(&[b"purser account\0", tenant.as_bytes(), b"\0", unit.as_bytes()])
+    digest32([b"purser account\0", tenant.as_bytes(), b"\0", unit.as_bytes()])
 }
 
 /// Where credits can be. `Granted` and `Debt` are sources: credits come out of them.
@@ -188,11 +188,14 @@ pub enum Fact {
     /// The account was opened.
     #[n(0)]
     Opened {
-        /// Its home.
+        /// Its name: the chain's first hash stands for it.
         #[n(0)]
+        account: AccountName,
+        /// Its home.
+        #[n(1)]
         home: Region,
         /// Its policy.
-        #[n(1)]
+        #[n(2)]
         policy: Policy,
     },
     /// Credits were granted. The lot's number is the entry's sequence.

@@ -62,6 +62,9 @@ pub struct Hold {
     /// The entry that changed it before that one.
     #[n(13)]
     pub changed_before: Option<Sequence>,
+    /// The entry that ended it, once it has ended.
+    #[n(14)]
+    pub ended_by: Option<Sequence>,
 }
 
 /// Whether it was authorized first or charged at once.
@@ -128,6 +131,17 @@ pub enum Source {
 }
 
 impl Hold {
+    /// The most that one hold can ever capture: half of what an amount can be, so that all of it
+    /// can be refunded, reclaimed and refunded again.
+    pub const CAPTURED_MAX: Credits = match Credits::from_u64(Credits::MAX.get() >> 1) {
+        Ok(half) => half,
+        Err(_) => Credits::ZERO,
+    };
+
+    /// The most lots and debts that one hold may be pinned to or paid from. An entry carries its
+    /// hold whole, so this bounds an entry to some 20 KB.
+    pub const PARTS_MAX: usize = 1_024;
+
     /// Whether it is the hold or charge that `target` means.
     pub fn is(&self, target: Target) -> bool {
         let kind = match target {

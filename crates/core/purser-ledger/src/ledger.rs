@@ -13,7 +13,7 @@ use crate::answer::{Answer, Outcome};
 use crate::codec;
 use crate::command::{AccountName, Command, Item, Operation};
 use crate::cow_map::CowMap;
-use crate::digest::{Digest32, digest32};
+use crate::digest::{Digest16, Digest32, digest16, digest32};
 use crate::rejection::Rejection;
 
 /// About how large a snapshot's chunks are.
@@ -25,10 +25,17 @@ pub struct Ledger {
     /// The highest stamp seen: "now" never goes back.
     log_time: LogTime,
     accounts: CowMap<AccountNumber, Arc<Account>>,
+    /// By name, for listing.
     names: CowMap<AccountName, AccountNumber>,
+    /// By the name's digest, for finding: a comparison of names would touch memory all over.
+    numbers: CowMap<Digest16, AccountNumber>,
     /// When something is next due in which account. An account is at most once in here.
     agenda: CowMap<(LogTime, AccountNumber), ()>,
 }
+
+/// The rules by which this release decides. Replicas of one group must decide alike, so a change of
+/// rules gets a new number, and a group changes its number by a command, not by a new binary.
+const RULES: u16 = 1;
 
 /// A snapshot's first piece.
 #[derive(Encode, Decode)]
@@ -37,12 +44,14 @@ struct Preamble {
     log_time: LogTime,
     #[n(1)]
     accounts: u64,
+    #[n(2)]
+    rules: u16,
 }
 
 impl Ledger {
     /// An account by its name.
     pub fn account(&self, name: &AccountName) -> Option<&Arc<Account>> {
-        self.accounts.get(self.names.get(name)?)
+        self.accounts.get(self.numbers.get(&name_digest(name))?)
     }
 
     /// The account with a number.
@@ -65,10 +74,19 @@ impl Ledger {
         self.agenda.first().map(|((at, _), ())| *at)
     }
 
+    /// The group's agenda: when each account is next due.
+    pub(crate) fn agenda(&self) -> impl Iterator<Item = (LogTime, AccountNumber)> {
+        self.agenda.iter().map(|(due, ())| *due)
+    }
+
+    /// All accounts, by number.
+    pub(crate) fn accounts(&self) -> impl Iterator<Item = &Arc<Account>> {
+        self.accounts.iter().map(|(_, account)| account)
+    }
+
     /// A digest of the whole state: equal for equal states.
     pub fn digest(&self) -> Digest32 {
-        let chunks: Vec<Vec<u8>> = self.snapshot().collect();
-        digest32(&chunks.iter().map(Vec::as_slice).collect::<Vec<_>>())
+        digest32(self.snapshot())
     }
 
     /// Applies a command at `now`.
@@ -104,18 +122,24 @@ impl Ledger {
         self.change(number, |account, now| account.apply(items, now, scribe))
     }
 
-    /// The account's number; a new one if the items open the account.
+    /// The account's number; a new one if all that is asked is to open the account.
     fn number_of(&mut self, name: &AccountName, items: &[Item]) -> Option<AccountNumber> {
-        if let Some(number) = self.names.get(name) {
+        let digest = name_digest(name);
+        if let Some(number) = self.numbers.get(&digest) {
             return Some(*number);
         }
-        let Operation::Open(open) = &items.first()?.operation else { return None };
+        let [Item { operation: Operation::Open(open), .. }] = items else { return None };
         let last = self.accounts.iter().next_back().map(|(number, _)| number.0);
         let number = AccountNumber(last.unwrap_or(0).saturating_add(1));
         let account = Account::new(number, name.clone(), open.home.clone());
-        self.accounts.insert(number, Arc::new(account));
-        self.names.insert(name.clone(), number);
+        self.add(number, account);
         Some(number)
+    }
+
+    fn add(&mut self, number: AccountNumber, account: Account) {
+        self.numbers.insert(name_digest(account.name()), number);
+        self.names.insert(account.name().clone(), number);
+        self.accounts.insert(number, Arc::new(account));
     }
 
     fn sweep(&mut self, accounts_max: u32, scribe: &mut Scribe<'_>) -> Result<u32, HistoryError> {
@@ -153,6 +177,11 @@ impl Ledger {
     }
 }
 
+/// What an account is found by. Unit first: no unit has a NUL, so no two names share a digest.
+fn name_digest(name: &AccountName) -> Digest16 {
+    digest16(&[name.unit.as_str().as_bytes(), b"\0", name.tenant.as_str().as_bytes()].concat())
+}
+
 impl Machine for Ledger {
     type Answer = Answer;
 
@@ -173,7 +202,7 @@ impl Machine for Ledger {
 
     fn snapshot(&self) -> Box<dyn Iterator<Item = Vec<u8>> + Send> {
         let accounts = u64::try_from(self.accounts.len()).unwrap_or(u64::MAX);
-        let preamble = codec::encode(&Preamble { log_time: self.log_time, accounts });
+        let preamble = codec::encode(&Preamble { log_time: self.log_time, accounts, rules: RULES });
         let numbers: Vec<Arc<Account>> =
             self.accounts.iter().map(|(_, account)| Arc::clone(account)).collect();
         let pieces = numbers.into_iter().flat_map(Account::pieces);
@@ -243,13 +272,16 @@ impl Restoring {
         if let Some(at) = account.next_due() {
             ledger.agenda.insert((at, account.number()), ());
         }
-        ledger.names.insert(account.name().clone(), account.number());
-        ledger.accounts.insert(account.number(), Arc::new(account));
+        ledger.add(account.number(), account);
     }
 
     fn finish(mut self) -> Result<Ledger, CorruptSnapshot> {
         self.end_account();
         let preamble = self.preamble.ok_or_else(|| CorruptSnapshot("it is empty".into()))?;
+        if preamble.rules != RULES {
+            let theirs = preamble.rules;
+            return Err(CorruptSnapshot(format!("rules {theirs} are unknown to this release")));
+        }
         self.ledger.log_time = preamble.log_time;
         if u64::try_from(self.ledger.accounts.len()) == Ok(preamble.accounts) {
             Ok(self.ledger)

@@ -17,6 +17,7 @@
 
 mod account;
 mod answer;
+pub mod audit;
 mod balance;
 mod chain;
 pub mod codec;
@@ -25,15 +26,17 @@ mod cow_map;
 mod digest;
 mod entry;
 mod hold;
+pub mod invariants;
 mod ledger;
 mod lot;
 mod policy;
 mod rejection;
+pub mod scenario;
 mod time_ring;
 
 pub use account::{Account, AccountNumber, AccountStatus, AsOf, CheckVerdict, Head};
-pub use answer::{Answer, Outcome, Receipt};
-pub use balance::{Balance, BalanceOverflow, Total};
+pub use answer::{Answer, Last, Outcome, Receipt};
+pub use balance::{Balance, BalanceError, Total};
 pub use chain::{Hashed, Record};
 pub use command::{
     AccountName, Adjust, Authorize, Capture, Category, Charge, Close, Command, Confirm, Context,
@@ -45,5 +48,5 @@ pub use entry::{Bucket, Entry, Fact, Move, Posting, genesis_hash};
 pub use hold::{Hold, HoldKind, HoldState, Portion, Source, Spend};
 pub use ledger::Ledger;
 pub use lot::{Lot, LotPhase, LotStatus, LotTerms};
-pub use policy::{Policy, RefundExpired};
+pub use policy::{Policy, PolicyChange, RefundExpired};
 pub use rejection::Rejection;

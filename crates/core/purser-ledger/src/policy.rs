@@ -12,12 +12,43 @@ pub struct Policy {
     /// What happens to credits that are refunded into an expired lot.
     #[n(1)]
     pub refund_expired: RefundExpired,
-    /// How long a decision is remembered under its idempotency key, from commit.
+    /// How long a decision is remembered under its idempotency key, from commit. A change is for
+    /// decisions to come.
     #[n(2)]
     pub key_retention: Span,
-    /// How long an ended hold or a charge can still be refunded or reclaimed, from its last change.
+    /// How long an ended hold or a charge can still be refunded or reclaimed, from its last change. A
+    /// change is for what ends or changes from then on.
     #[n(3)]
     pub record_retention: Span,
+}
+
+/// A change of policy: what it does not name stays as it is, whatever that is by then.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+pub struct PolicyChange {
+    /// See [`Policy::debt_limit`].
+    #[n(0)]
+    pub debt_limit: Option<Credits>,
+    /// See [`Policy::refund_expired`].
+    #[n(1)]
+    pub refund_expired: Option<RefundExpired>,
+    /// See [`Policy::key_retention`].
+    #[n(2)]
+    pub key_retention: Option<Span>,
+    /// See [`Policy::record_retention`].
+    #[n(3)]
+    pub record_retention: Option<Span>,
+}
+
+impl Policy {
+    /// The policy after a change.
+    pub fn changed(&self, change: &PolicyChange) -> Self {
+        Self {
+            debt_limit: change.debt_limit.unwrap_or(self.debt_limit),
+            refund_expired: change.refund_expired.unwrap_or(self.refund_expired),
+            key_retention: change.key_retention.unwrap_or(self.key_retention),
+            record_retention: change.record_retention.unwrap_or(self.record_retention),
+        }
+    }
 }
 
 /// What happens to credits that are refunded into an expired lot.

@@ -56,7 +56,7 @@ pub enum Rejection {
         /// What was captured.
         #[n(0)]
         captured: Credits,
-        /// The entry that last changed the hold.
+        /// The entry that ended the hold.
         #[n(1)]
         sequence: Sequence,
     },
@@ -64,7 +64,7 @@ pub enum Rejection {
     #[n(8)]
     #[error("the hold was released before")]
     AlreadyReleased {
-        /// The entry that last changed the hold.
+        /// The entry that ended the hold.
         #[n(0)]
         sequence: Sequence,
     },
@@ -174,6 +174,14 @@ pub enum Rejection {
     #[n(26)]
     #[error("a total would pass the largest amount there is")]
     AmountOverflow,
+    /// The hold or charge would be made of more than 1,024 lots and debts.
+    #[n(28)]
+    #[error("more than {} lots and debts would pay for this", crate::hold::Hold::PARTS_MAX)]
+    TooManyParts,
+    /// The account is frozen already.
+    #[n(27)]
+    #[error("the account is frozen already")]
+    AlreadyFrozen,
 }
 
 impl Rejection {
@@ -206,6 +214,8 @@ impl Rejection {
             | Self::SourceRefConflict { .. }
             | Self::GrantExceedsCeiling
             | Self::AmountOverflow
+            | Self::AlreadyFrozen
+            | Self::TooManyParts
             | Self::LotAlreadyVoided
             | Self::ExtendNotLater { .. }
             | Self::ExtendTooLong { .. }

@@ -20,11 +20,15 @@ pub enum IdError {
         /// What the kind allows, in words.
         allowed: &'static str,
     },
+    /// `.` or `..`: a path with such a segment means another path.
+    #[error("may not be . or ..")]
+    Dots,
 }
 
 /// Whose credits they are: the caller's name for a tenant.
 ///
-/// 1 to 128 bytes of `A-Z a-z 0-9 . _ : -`, compared as bytes.
+/// 1 to 128 bytes of `A-Z a-z 0-9 . _ : -`, compared as bytes; not `.` or `..`, which no path of a
+/// URL can name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TenantId(Arc<str>);
 
@@ -53,7 +57,8 @@ impl TenantId {
     /// Checks a tenant's name.
     pub fn parse(text: &str) -> Result<Self, IdError> {
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
-        check(text, Self::BYTES_MAX, allowed, "A-Z a-z 0-9 . _ : -").map(Self)
+        let name = check(text, Self::BYTES_MAX, allowed, "A-Z a-z 0-9 . _ : -")?;
+        if matches!(text, "." | "..") { Err(IdError::Dots) } else { Ok(Self(name)) }
     }
 
     /// The name.
@@ -245,6 +250,7 @@ mod tests {
         assert!(TenantId::parse(&"t".repeat(128)).is_ok());
         assert_eq!(TenantId::parse(&"t".repeat(129)), Err(IdError::Length { max: 128 }));
         assert_eq!(TenantId::parse(""), Err(IdError::Length { max: 128 }));
+        assert_eq!(TenantId::parse(".."), Err(IdError::Dots));
         for odd in ["a b", "a/b", "ä", "a\0", "a%20"] {
             assert!(matches!(TenantId::parse(odd), Err(IdError::Character { .. })), "{odd:?}");
         }

@@ -11,15 +11,18 @@ impl Account {
         if self.head.position.is_some() {
             return Err(Rejection::TenantExists);
         }
-        let (home, policy) = (asked.home.clone(), asked.policy.clone());
-        Ok(Draft::still(Fact::Opened { home, policy }))
+        Ok(Draft::still(Fact::Opened {
+            account: self.name.clone(),
+            home: asked.home.clone(),
+            policy: asked.policy.clone(),
+        }))
     }
 
     /// Stops new authorizes and charges. Refuses: frozen already.
     pub(super) fn decide_freeze(&self) -> Result<Draft, Rejection> {
         match self.status {
             AccountStatus::Open => Ok(Draft::still(Fact::Frozen)),
-            AccountStatus::Frozen => Err(Rejection::AccountFrozen),
+            AccountStatus::Frozen => Err(Rejection::AlreadyFrozen),
             AccountStatus::Closed => Err(Rejection::AccountClosed),
         }
     }

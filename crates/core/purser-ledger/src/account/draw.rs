@@ -4,7 +4,7 @@ use purser_types::Credits;
 
 use super::{Account, Draft};
 use crate::entry::{Bucket, Fact, Move};
-use crate::hold::{Hold, Portion, Source};
+use crate::hold::{Hold, HoldState, Portion, Source};
 use crate::rejection::Rejection;
 
 /// Which lots would pay for an amount.
@@ -105,6 +105,12 @@ impl Account {
     pub(crate) fn about(&self, mut hold: Hold, fact: fn(Hold) -> Fact, moves: Vec<Move>) -> Draft {
         self.touch(&mut hold);
         Draft { fact: fact(hold), moves }
+    }
+
+    /// Notes in the hold that the next entry ends it.
+    pub(crate) fn end(&self, hold: &mut Hold, how: HoldState) {
+        hold.state = how;
+        hold.ended_by = Some(self.head.sequence.next());
     }
 
     /// Notes in the hold that the next entry changes it.

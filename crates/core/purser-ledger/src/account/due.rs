@@ -4,12 +4,13 @@
 //! at which it was due, as if a sweeper had run at each of them. At one instant: holds end, lots
 //! expire, lots become effective, debt is repaid. So no answer depends on when a sweeper runs.
 
-use purser_types::{Credits, HistoryError, LogTime, Sequence};
+use purser_types::{Credits, HistoryError, HistoryReader, LogTime, Sequence};
 
-use super::{Account, Draft, Scribe};
-use crate::command::{HoldNumber, LotNumber, Target};
+use super::{Account, Draft, Scribe, read_entry};
+use crate::command::{HoldNumber, LotNumber};
 use crate::entry::{Bucket, Fact, Move};
-use crate::hold::{HoldState, Source, Spend};
+use crate::hold::{Hold, HoldState, Source, Spend};
+use crate::lot::{Lot, LotPhase, LotTerms};
 
 /// Something that will happen by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,12 +28,11 @@ pub(crate) enum DueEvent {
 }
 
 impl Account {
-    /// When something is next due, forgetting included.
+    /// When something is next due, the freeing of memory included.
     pub(crate) fn next_due(&self) -> Option<LogTime> {
         let event = self.agenda.first().map(|(due, ())| due.at);
-        let keys = self.keys.next_forget(self.policy.key_retention);
-        let ended = self.ended.next_forget(self.policy.record_retention);
-        [event, keys, ended].into_iter().flatten().min()
+        let forgets = [self.keys.next_forget(), self.ended.next_forget()];
+        forgets.into_iter().chain([event]).flatten().min()
     }
 
     /// Lets everything take effect that is due at `now`.
@@ -48,23 +48,9 @@ impl Account {
             }
             self.repay_debt(instant, scribe)?;
         }
-        self.forget(now);
+        self.keys.forget(now);
+        self.ended.forget(now);
         Ok(())
-    }
-
-    /// Forgets keys and records past their retention; not the records of those who still owe.
-    fn forget(&mut self, now: LogTime) {
-        self.keys.forget(now, self.policy.key_retention);
-        let retention = self.policy.record_retention;
-        if self.ended.next_forget(retention).is_none_or(|due| now < due) {
-            return;
-        }
-        for (_, debt) in self.debts.iter() {
-            if let Some(position) = self.ended.get(&debt.hold).copied() {
-                self.ended.insert(debt.hold, position, now, retention);
-            }
-        }
-        self.ended.forget(now, retention);
     }
 
     /// The instant of the next event that is due at `now`.
@@ -78,7 +64,7 @@ impl Account {
                 let hold = self.holds.get(&number).expect("INV-6: the agenda names live holds");
                 let mut hold = hold.clone();
                 let moves = self.unpin(&mut hold);
-                hold.state = HoldState::Expired;
+                self.end(&mut hold, HoldState::Expired);
                 self.about(hold, Fact::HoldExpired, moves)
             }
             DueEvent::LotExpires(number) => {
@@ -95,6 +81,19 @@ impl Account {
         }
     }
 
+    fn debtor(
+        &self,
+        number: HoldNumber,
+        history: &dyn HistoryReader,
+    ) -> Result<Hold, HistoryError> {
+        if let Some(hold) = self.holds.get(&number) {
+            return Ok(hold.clone());
+        }
+        let position = self.owing.get(&number).expect("INV-8: who owes is not forgotten");
+        let entry = read_entry(history, *position)?;
+        Ok(entry.fact.into_hold().expect("INV-8: a debtor's last entry is about it"))
+    }
+
     /// Repays debt, oldest first, for as long as there are credits and debt. Returns how much.
     ///
     /// INV-7: afterwards, not both `available` and `debt` are above zero.
@@ -108,11 +107,7 @@ impl Account {
             && let Some((&origin, &debt)) = self.debts.first()
         {
             let amount = debt.amount.min(self.balance.available);
-            let hold = match self.find_hold(Target::Hold(debt.hold), &*scribe.history)? {
-                Some(hold) => Some(hold),
-                None => self.find_hold(Target::Charge(debt.hold), &*scribe.history)?,
-            };
-            let mut hold = hold.expect("INV-8: who owes is not forgotten");
+            let mut hold = self.debtor(debt.hold, &*scribe.history)?;
             let mut moves = Vec::new();
             let mut paid = Vec::new();
             for portion in self.plan(amount).portions {
@@ -143,4 +138,27 @@ fn repay(spent: &mut Vec<Spend>, origin: Sequence, amount: Credits, paid: &[Spen
     let left = Spend { source: Source::Debt(origin), amount: rest };
     let parts = paid.iter().copied().chain((!rest.is_zero()).then_some(left));
     spent.splice(place..=place, parts);
+}
+
+/// When a lot becomes effective.
+pub(super) fn effective(number: LotNumber, terms: &LotTerms) -> Due {
+    Due { at: terms.effective_at, event: DueEvent::LotBecomesEffective(number) }
+}
+
+/// When a lot expires, if it ever does.
+pub(super) fn expiry(number: LotNumber, terms: &LotTerms) -> Option<Due> {
+    terms.expires_at.map(|at| Due { at, event: DueEvent::LotExpires(number) })
+}
+
+/// What will still happen to a lot by itself.
+pub(crate) fn dues_of_lot(number: LotNumber, lot: &Lot) -> impl Iterator<Item = Due> {
+    let start = (lot.phase == LotPhase::Pending).then(|| effective(number, &lot.terms));
+    let lives = matches!(lot.phase, LotPhase::Pending | LotPhase::Active);
+    let end = lives.then(|| expiry(number, &lot.terms)).flatten();
+    start.into_iter().chain(end)
+}
+
+/// When a live hold ends by itself.
+pub(crate) fn end_of_hold(hold: &Hold) -> Due {
+    Due { at: hold.expires_at, event: DueEvent::HoldEnds(hold.number) }
 }

@@ -1,10 +1,13 @@
 //! Applying an entry. Cannot fail: what an entry says has happened.
 //!
-//! The same code serves a live account, a replica, a restart and an audit.
+//! The same code serves a live account, a replica, and an audit that rebuilds the state from the
+//! entries alone.
+
+use std::ops::Bound;
 
 use purser_types::{Position, Sequence};
 
-use super::due::{Due, DueEvent};
+use super::due::{effective, end_of_hold, expiry};
 use super::grants::source_digest;
 use super::{Account, AccountStatus, Debt, Head};
 use crate::chain::MARK_EVERY;
@@ -38,7 +41,7 @@ impl Account {
 
     fn evolve_fact(&mut self, entry: &Entry, position: Position) {
         match &entry.fact {
-            Fact::Opened { home, policy } => {
+            Fact::Opened { home, policy, .. } => {
                 self.home = home.clone();
                 self.policy = policy.clone();
             }
@@ -103,15 +106,21 @@ impl Account {
 
     fn evolve_hold(&mut self, hold: &Hold, entry: &Entry, position: Position) {
         if let Some(before) = self.holds.get(&hold.number) {
-            self.agenda.remove(&end_of(before));
+            self.agenda.remove(&end_of_hold(before));
         }
         if hold.state == HoldState::Active {
-            self.agenda.insert(end_of(hold), ());
+            self.agenda.insert(end_of_hold(hold), ());
             self.holds.insert(hold.number, hold.clone());
         } else {
             self.holds.remove(&hold.number);
             let retention = self.policy.record_retention;
             self.ended.insert(hold.number, position, entry.log_time, retention);
+        }
+        let ended = hold.state != HoldState::Active;
+        if ended && hold.spent.iter().any(|spend| matches!(spend.source, Source::Debt(_))) {
+            self.owing.insert(hold.number, position);
+        } else {
+            self.owing.remove(&hold.number);
         }
         self.evolve_debts(hold, entry);
     }
@@ -122,28 +131,18 @@ impl Account {
         if !entry.moves.iter().any(touches_debt) {
             return;
         }
-        let owed = |debt: &Debt| debt.hold == hold.number;
-        let before: Vec<Sequence> =
-            self.debts.iter().filter(|(_, debt)| owed(debt)).map(|(origin, _)| *origin).collect();
-        for origin in before {
-            self.debts.remove(&origin);
+        let from = (hold.number, Sequence::ZERO);
+        let own = self.debts_of.range_from(Bound::Included(&from)).map(|(key, ())| *key);
+        let before: Vec<_> = own.take_while(|(debtor, _)| *debtor == hold.number).collect();
+        for key in before {
+            self.debts_of.remove(&key);
+            self.debts.remove(&key.1);
         }
         for spend in &hold.spent {
             if let Source::Debt(origin) = spend.source {
                 self.debts.insert(origin, Debt { hold: hold.number, amount: spend.amount });
+                self.debts_of.insert((hold.number, origin), ());
             }
         }
     }
-}
-
-pub(super) fn effective(number: LotNumber, terms: &LotTerms) -> Due {
-    Due { at: terms.effective_at, event: DueEvent::LotBecomesEffective(number) }
-}
-
-pub(super) fn expiry(number: LotNumber, terms: &LotTerms) -> Option<Due> {
-    terms.expires_at.map(|at| Due { at, event: DueEvent::LotExpires(number) })
-}
-
-pub(super) fn end_of(hold: &Hold) -> Due {
-    Due { at: hold.expires_at, event: DueEvent::HoldEnds(hold.number) }
 }

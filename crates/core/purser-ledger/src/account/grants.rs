@@ -10,15 +10,16 @@ use crate::lot::{LotPhase, LotTerms};
 use crate::rejection::Rejection;
 
 impl Account {
-    /// A new lot, or the one that the same business fact made before. Refuses: over before it
-    /// starts; the fact gave another amount; beyond the ceiling.
+    /// A new lot, or the one that the same business fact made before. Refuses: the fact gave
+    /// another amount; over before it starts; beyond the ceiling.
     pub(super) fn decide_grant(&self, asked: &Grant, now: LogTime) -> Result<Verdict, Rejection> {
+        // Order matters: a resend of a grant whose lot has expired since is still that grant.
+        if let Some(lot) = self.lot_of_source(asked.source_ref.as_deref()) {
+            return self.granted_before(lot, asked.amount);
+        }
         let effective_at = asked.effective_at.unwrap_or(now);
         if asked.expires_at.is_some_and(|expires_at| expires_at <= now.max(effective_at)) {
             return Err(Rejection::GrantExpired);
-        }
-        if let Some(lot) = self.lot_of_source(asked.source_ref.as_deref()) {
-            return self.granted_before(lot, asked.amount);
         }
         self.refuse_above_ceiling(asked.amount)?;
         let terms = LotTerms {
@@ -119,5 +120,5 @@ impl Account {
 
 /// What a `source_ref` is looked up by.
 pub(super) fn source_digest(source_ref: &str) -> Digest16 {
-    digest16(&[source_ref.as_bytes()])
+    digest16(source_ref.as_bytes())
 }

@@ -2,7 +2,6 @@
 
 use purser_types::{Credits, LogTime};
 
-use super::draw::Plan;
 use super::{Account, AccountStatus, Draft};
 use crate::command::{Authorize, Capture, Charge, Extend, HoldNumber, IfExpired};
 use crate::entry::{Bucket, Fact, Move};
@@ -18,6 +17,7 @@ impl Account {
     ) -> Result<Draft, Rejection> {
         self.refuse_if_frozen()?;
         let pins = self.plan_all(asked.amount)?;
+        refuse_if_scattered(pins.len())?;
         let pin = |portion: &crate::hold::Portion| {
             Move::some(Some(portion.lot), Bucket::Available, Bucket::Held, portion.amount)
         };
@@ -49,7 +49,8 @@ impl Account {
     fn decide_live_capture(&self, asked: &Capture, mut hold: Hold) -> Result<Draft, Rejection> {
         let held = hold.held();
         let amount = asked.amount.unwrap_or(held);
-        if amount.is_zero() {
+        // An increment of nothing that is not the last one leaves the hold alive.
+        if amount.is_zero() && asked.is_final {
             return self.decide_release(Some(hold));
         }
         let pinned = amount.min(held);
@@ -57,10 +58,11 @@ impl Account {
         let mut moves = Vec::new();
         Self::spend_pinned(&mut hold, pinned, &mut moves);
         self.spend(&plan, &mut hold, &mut moves);
-        hold.captured = hold.captured.checked_add(amount).ok_or(Rejection::AmountOverflow)?;
+        hold.captured = captured_with(&hold, amount)?;
+        refuse_if_scattered(hold.spent.len())?;
         if asked.is_final {
             moves.extend(self.unpin(&mut hold));
-            hold.state = HoldState::Captured;
+            self.end(&mut hold, HoldState::Captured);
         }
         Ok(self.about(hold, Fact::Captured, moves))
     }
@@ -74,8 +76,9 @@ impl Account {
         let plan = self.plan_with_debt(amount, asked.allow_debt)?;
         let mut moves = Vec::new();
         self.spend(&plan, &mut hold, &mut moves);
-        hold.captured = hold.captured.checked_add(amount).ok_or(Rejection::AmountOverflow)?;
-        hold.state = HoldState::Captured;
+        hold.captured = captured_with(&hold, amount)?;
+        refuse_if_scattered(hold.spent.len())?;
+        self.end(&mut hold, HoldState::Captured);
         Ok(self.about(hold, Fact::LateCaptured, moves))
     }
 
@@ -84,7 +87,7 @@ impl Account {
         let mut hold = hold.ok_or(Rejection::HoldNotFound)?;
         refuse_if_ended(&hold)?;
         let moves = self.unpin(&mut hold);
-        hold.state = HoldState::Released;
+        self.end(&mut hold, HoldState::Released);
         Ok(self.about(hold, Fact::Released, moves))
     }
 
@@ -110,12 +113,13 @@ impl Account {
     /// Authorizes and captures in one entry. Refuses: frozen; too few credits.
     pub(super) fn decide_charge(&self, asked: &Charge, now: LogTime) -> Result<Draft, Rejection> {
         self.refuse_if_frozen()?;
-        let plan: Plan = self.plan_with_debt(asked.amount, asked.allow_debt)?;
+        let plan = self.plan_with_debt(asked.amount, asked.allow_debt)?;
         let reference = asked.reference.clone();
         let mut charge = self.new_hold(HoldKind::Charge, asked.amount, now, reference);
         charge.captured = asked.amount;
         let mut moves = Vec::new();
         self.spend(&plan, &mut charge, &mut moves);
+        refuse_if_scattered(charge.spent.len())?;
         Ok(Draft { fact: Fact::Charged(charge), moves })
     }
 
@@ -142,6 +146,7 @@ impl Account {
             reference,
             changed_by: sequence,
             changed_before: None,
+            ended_by: (kind == HoldKind::Charge).then_some(sequence),
         }
     }
 
@@ -154,6 +159,17 @@ impl Account {
     }
 }
 
+/// Refuses what would make a hold, and so each of its entries, too large.
+pub(super) fn refuse_if_scattered(parts: usize) -> Result<(), Rejection> {
+    if parts <= Hold::PARTS_MAX { Ok(()) } else { Err(Rejection::TooManyParts) }
+}
+
+/// What the hold will have captured with `amount` more.
+fn captured_with(hold: &Hold, amount: Credits) -> Result<Credits, Rejection> {
+    let captured = hold.captured.checked_add(amount);
+    captured.filter(|captured| *captured <= Hold::CAPTURED_MAX).ok_or(Rejection::AmountOverflow)
+}
+
 /// INV-3: an end is final.
 fn refuse_if_ended(hold: &Hold) -> Result<(), Rejection> {
     match hold.state {
@@ -161,7 +177,9 @@ fn refuse_if_ended(hold: &Hold) -> Result<(), Rejection> {
         HoldState::Captured => {
             Err(Rejection::AlreadyCaptured { captured: hold.captured, sequence: hold.changed_by })
         }
-        HoldState::Released => Err(Rejection::AlreadyReleased { sequence: hold.changed_by }),
+        HoldState::Released => {
+            Err(Rejection::AlreadyReleased { sequence: hold.ended_by.unwrap_or(hold.changed_by) })
+        }
         HoldState::Expired => Err(Rejection::HoldExpired { expired_at: hold.expires_at }),
     }
 }

@@ -7,84 +7,64 @@
 use purser_types::{Credits, HistoryError, HistoryReader, LogTime, Position};
 
 use super::{Account, read_entry};
-use crate::answer::{Decision, Outcome, Receipt, Remembered};
-use crate::chain::{Backwards, Hashed};
-use crate::command::Item;
-use crate::digest::{Digest16, digest16};
-use crate::entry::{Bucket, Fact};
-use crate::hold::sum;
+use crate::answer::{Decision, Last, Outcome, Receipt, Remembered};
+use crate::command::Identity;
+use crate::entry::Entry;
 use crate::rejection::Rejection;
 
 impl Account {
-    /// The answer that the item's key already has, if it has one at `now`.
+    /// The answer that a request already has, if it has one at `now`.
     pub(super) fn recall(
         &self,
-        item: &Item,
+        asked: Option<Identity>,
         now: LogTime,
         history: &dyn HistoryReader,
     ) -> Result<Option<Outcome>, HistoryError> {
-        let Some(remembered) = self.remembered(item, now) else { return Ok(None) };
-        if remembered.fingerprint != item.fingerprint() {
+        let Some(asked) = asked else { return Ok(None) };
+        let Some(remembered) = self.keys.get(&asked.key, now) else { return Ok(None) };
+        if remembered.fingerprint != asked.fingerprint {
             return Ok(Some(Outcome::refused(Rejection::KeyReused)));
         }
         let result = match &remembered.decision {
             Decision::Refused(refusal) => Err((**refusal).clone()),
-            Decision::Accepted { entry, last } => Ok(receipt_again(history, *entry, *last)?),
+            Decision::Accepted { entry, last, debt_repaid } => {
+                let entry = read_entry(history, *entry)?;
+                let Entry { balance, sequence, log_time, .. } = read_entry(history, *last)?;
+                let last = Last { sequence, log_time };
+                Ok(Receipt { entry, balance, last, debt_repaid: *debt_repaid })
+            }
         };
         Ok(Some(Outcome { result, replayed: true }))
     }
 
-    fn remembered(&self, item: &Item, now: LogTime) -> Option<&Remembered> {
-        let remembered = self.keys.get(&key_digest(item)?)?;
-        let forgotten_at = remembered.decided_at.saturating_add(self.policy.key_retention);
-        (now < forgotten_at).then_some(remembered)
-    }
-
+    /// Remembers that a request was accepted: its entry, the account's last one, and what became of
+    /// the account's debt.
     pub(super) fn remember_acceptance(
         &mut self,
-        item: &Item,
+        asked: Option<Identity>,
         now: LogTime,
         entry: Position,
-        last: Position,
+        debt_repaid: Credits,
     ) {
-        self.remember(item, now, Decision::Accepted { entry, last });
+        let last = self.head.position.unwrap_or(entry);
+        self.remember(asked, now, Decision::Accepted { entry, last, debt_repaid });
     }
 
-    pub(super) fn remember_refusal(&mut self, item: &Item, now: LogTime, refusal: &Rejection) {
+    /// Remembers that a request was refused, if that is to be remembered.
+    pub(super) fn remember_refusal(
+        &mut self,
+        asked: Option<Identity>,
+        now: LogTime,
+        refusal: &Rejection,
+    ) {
         if refusal.is_remembered() {
-            self.remember(item, now, Decision::Refused(Box::new(refusal.clone())));
+            self.remember(asked, now, Decision::Refused(Box::new(refusal.clone())));
         }
     }
 
-    fn remember(&mut self, item: &Item, now: LogTime, decision: Decision) {
-        let Some(digest) = key_digest(item) else { return };
-        let remembered = Remembered { fingerprint: item.fingerprint(), decided_at: now, decision };
-        self.keys.insert(digest, remembered, now, self.policy.key_retention);
+    fn remember(&mut self, asked: Option<Identity>, now: LogTime, decision: Decision) {
+        let Some(Identity { key, fingerprint }) = asked else { return };
+        let remembered = Remembered { fingerprint, decision };
+        self.keys.insert(key, remembered, now, self.policy.key_retention);
     }
-}
-
-fn key_digest(item: &Item) -> Option<Digest16> {
-    item.context.key.as_ref().map(|key| digest16(&[key.as_str().as_bytes()]))
-}
-
-/// The receipt of an operation, from the entries it wrote: its own, then repaid debt.
-fn receipt_again(
-    history: &dyn HistoryReader,
-    position: Position,
-    last: Position,
-) -> Result<Receipt, HistoryError> {
-    let entry = read_entry(history, position)?;
-    let balance = read_entry(history, last)?.balance;
-    let mut debt_repaid = Credits::ZERO;
-    for step in Backwards::new(history, Some(last)) {
-        let (at, Hashed { entry: later, .. }) = step?;
-        if at <= position || later.operation != entry.operation {
-            break;
-        }
-        if let Fact::DebtRepaid(_) = later.fact {
-            let repaid = later.moves.iter().filter(|step| step.to == Bucket::Debt);
-            debt_repaid = sum(repaid.map(|step| step.amount).chain([debt_repaid]));
-        }
-    }
-    Ok(Receipt { entry, balance, debt_repaid })
 }

@@ -19,6 +19,7 @@ mod grants;
 mod holds;
 mod keys;
 mod pieces;
+mod scratch;
 mod undo;
 mod view;
 
@@ -28,13 +29,17 @@ use purser_types::{
     Sequence,
 };
 
+pub(crate) use self::due::{Due, dues_of_lot, end_of_hold};
 pub(crate) use self::pieces::Piece;
+pub(crate) use self::scratch::Scratch;
 pub use self::view::{AsOf, CheckVerdict};
-use crate::answer::{Outcome, Receipt, Remembered};
-use crate::balance::Balance;
+use crate::answer::{Last, Outcome, Receipt, Remembered};
+use crate::balance::{Balance, BalanceError};
 use crate::chain::{Backwards, Hashed, Link, Record};
 use crate::codec;
-use crate::command::{AccountName, Context, HoldNumber, Item, LotNumber, Operation, Target};
+use crate::command::{
+    AccountName, Context, HoldNumber, Identity, Item, LotNumber, Operation, Target,
+};
 use crate::cow_map::CowMap;
 use crate::digest::{Digest16, Digest32, hash_of};
 use crate::entry::{Entry, Fact, Move, genesis_hash};
@@ -43,7 +48,6 @@ use crate::lot::{DrawKey, Lot};
 use crate::policy::Policy;
 use crate::rejection::Rejection;
 use crate::time_ring::TimeRing;
-use due::Due;
 
 /// The number of an account in its group, in the order in which accounts were opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
@@ -71,8 +75,12 @@ pub struct Account {
     pub(crate) holds: CowMap<HoldNumber, Hold>,
     /// The holds and charges that have ended: where the last entry about each is.
     pub(crate) ended: TimeRing<HoldNumber, Position>,
+    /// Those of them that owe, for as long as they do, whatever their retention.
+    pub(crate) owing: CowMap<HoldNumber, Position>,
     /// What is owed, oldest first, by the entry that made it.
     pub(crate) debts: CowMap<Sequence, Debt>,
+    /// The same by debtor.
+    pub(crate) debts_of: CowMap<(HoldNumber, Sequence), ()>,
     /// What will happen by itself.
     pub(crate) agenda: CowMap<Due, ()>,
     /// Decisions by the digest of their idempotency key.
@@ -134,6 +142,12 @@ pub(crate) enum Verdict {
     Done(Sequence),
 }
 
+/// The first item of a batch that would be refused.
+struct Refused {
+    place: usize,
+    outcome: Outcome,
+}
+
 /// Where entries go, and what they say about their origin.
 pub(crate) struct Scribe<'a> {
     pub(crate) history: &'a mut dyn History,
@@ -158,7 +172,9 @@ impl Account {
             source_refs: CowMap::default(),
             holds: CowMap::default(),
             ended: TimeRing::default(),
+            owing: CowMap::default(),
             debts: CowMap::default(),
+            debts_of: CowMap::default(),
             agenda: CowMap::default(),
             keys: TimeRing::default(),
         }
@@ -173,9 +189,9 @@ impl Account {
     ) -> Result<Vec<Outcome>, HistoryError> {
         self.settle_due(now, scribe)?;
         if items.len() > 1
-            && let Some((place, refusal)) = self.rehearse(items, now, scribe)?
+            && let Some(refused) = self.rehearse(items, now, scribe)?
         {
-            return Ok(self.abort(items, now, place, &refusal));
+            return self.abort(items, now, &refused, &*scribe.history);
         }
         items.iter().map(|item| self.apply_item(item, now, scribe)).collect()
     }
@@ -187,35 +203,45 @@ impl Account {
         items: &[Item],
         now: LogTime,
         scribe: &Scribe<'_>,
-    ) -> Result<Option<(usize, Rejection)>, HistoryError> {
+    ) -> Result<Option<Refused>, HistoryError> {
         let mut copy = self.clone();
         let mut scratch = Scratch::over(&*scribe.history);
         let mut scribe = Scribe { history: &mut scratch, operation: scribe.operation };
         for (place, item) in items.iter().enumerate() {
-            if let Err(refusal) = copy.apply_item(item, now, &mut scribe)?.result {
-                return Ok(Some((place, refusal)));
+            let outcome = copy.apply_item(item, now, &mut scribe)?;
+            if outcome.result.is_err() {
+                return Ok(Some(Refused { place, outcome }));
             }
         }
         Ok(None)
     }
 
+    /// Refuses all items because one was. That one's refusal is remembered: a late copy of the batch
+    /// must stay refused, as a single request's would.
+    ///
+    /// What was decided before stays decided: such an item is answered as it was.
     fn abort(
         &mut self,
         items: &[Item],
         now: LogTime,
-        refused: usize,
-        refusal: &Rejection,
-    ) -> Vec<Outcome> {
-        let item = u32::try_from(refused).unwrap_or(u32::MAX);
-        let outcome = |(place, asked): (usize, &Item)| {
-            if place != refused {
-                return Outcome::refused(Rejection::BatchAborted { item });
-            }
-            // A late copy of a refused batch must stay refused, as a single request's would.
-            self.remember_refusal(asked, now, refusal);
-            Outcome::refused(refusal.clone())
-        };
-        items.iter().enumerate().map(outcome).collect()
+        refused: &Refused,
+        history: &dyn HistoryReader,
+    ) -> Result<Vec<Outcome>, HistoryError> {
+        let aborted = u32::try_from(refused.place).unwrap_or(u32::MAX);
+        let mut outcomes = Vec::with_capacity(items.len());
+        for (place, item) in items.iter().enumerate() {
+            outcomes.push(match self.recall(item.identity(), now, history)? {
+                _ if place == refused.place => refused.outcome.clone(),
+                Some(outcome) => outcome,
+                None => Outcome::refused(Rejection::BatchAborted { item: aborted }),
+            });
+        }
+        if let (Some(item), Err(refusal)) = (items.get(refused.place), &refused.outcome.result)
+            && !refused.outcome.replayed
+        {
+            self.remember_refusal(item.identity(), now, refusal);
+        }
+        Ok(outcomes)
     }
 
     fn apply_item(
@@ -224,27 +250,51 @@ impl Account {
         now: LogTime,
         scribe: &mut Scribe<'_>,
     ) -> Result<Outcome, HistoryError> {
-        if let Some(outcome) = self.recall(item, now, &*scribe.history)? {
+        let asked = item.identity();
+        if let Some(outcome) = self.recall(asked, now, &*scribe.history)? {
             return Ok(outcome);
         }
         let concerned = match target_of(&item.operation) {
-            Some(target) => self.find_hold(target, &*scribe.history)?,
+            Some(target) => self.find_hold(target, now, &*scribe.history)?,
             None => None,
         };
-        match self.decide(&item.operation, concerned, now) {
-            Ok(Verdict::Write(draft)) if self.balance.after(&draft.fact, &draft.moves).is_err() => {
-                Ok(self.refuse(item, now, Rejection::AmountOverflow))
+        let refusal = match self.decide(&item.operation, concerned, now) {
+            Ok(Verdict::Done(sequence)) => return self.accept_again(asked, sequence, now, scribe),
+            Ok(Verdict::Write(draft)) if self.has_room_for(&draft) => {
+                let (entry, position) = self.append(draft, now, Some(&item.context), scribe);
+                let debt_repaid = self.repay_debt(now, scribe)?;
+                self.remember_acceptance(asked, now, position, debt_repaid);
+                let receipt = self.receipt(entry, now, debt_repaid);
+                return Ok(Outcome { result: Ok(receipt), replayed: false });
             }
-            Ok(Verdict::Write(draft)) => self.accept(item, draft, now, scribe),
-            Ok(Verdict::Done(sequence)) => self.accept_again(item, sequence, now, scribe),
-            Err(refusal) => Ok(self.refuse(item, now, refusal)),
+            Ok(Verdict::Write(_)) => Rejection::AmountOverflow,
+            Err(refusal) => refusal,
+        };
+        self.remember_refusal(asked, now, &refusal);
+        Ok(Outcome::refused(refusal))
+    }
+
+    /// A receipt; the account's last entry took effect at `last_at`.
+    fn receipt(&self, entry: Entry, last_at: LogTime, debt_repaid: Credits) -> Receipt {
+        let last = Last { sequence: self.head.sequence, log_time: last_at };
+        Receipt { entry, balance: self.balance, last, debt_repaid }
+    }
+
+    /// Whether every bucket stays within the range of amounts.
+    fn has_room_for(&self, draft: &Draft) -> bool {
+        match self.balance.after(&draft.fact, &draft.moves) {
+            Ok(_) => true,
+            Err(BalanceError::TooLarge) => false,
+            Err(BalanceError::BelowZero) => {
+                unreachable!("INV-1: decisions take only what a bucket has: {draft:?}")
+            }
         }
     }
 
     /// Answers with an entry that another request had made.
     fn accept_again(
         &mut self,
-        item: &Item,
+        asked: Option<Identity>,
         sequence: Sequence,
         now: LogTime,
         scribe: &Scribe<'_>,
@@ -252,29 +302,12 @@ impl Account {
         let position = self.locate(sequence, &*scribe.history)?;
         let position = position.expect("INV-9: lots name entries of their account");
         let entry = read_entry(&*scribe.history, position)?;
-        self.remember_acceptance(item, now, position, self.head.position.unwrap_or(position));
-        let receipt = Receipt { entry, balance: self.balance, debt_repaid: Credits::ZERO };
+        self.remember_acceptance(asked, now, position, Credits::ZERO);
+        // A repeat of this answer is read from the last entry, so it is told by that one now.
+        let last_at = self.head.position.unwrap_or(position);
+        let last_at = read_entry(&*scribe.history, last_at)?.log_time;
+        let receipt = self.receipt(entry, last_at, Credits::ZERO);
         Ok(Outcome { result: Ok(receipt), replayed: false })
-    }
-
-    fn accept(
-        &mut self,
-        item: &Item,
-        draft: Draft,
-        now: LogTime,
-        scribe: &mut Scribe<'_>,
-    ) -> Result<Outcome, HistoryError> {
-        let (entry, position) = self.append(draft, now, Some(&item.context), scribe);
-        let debt_repaid = self.repay_debt(now, scribe)?;
-        let last = self.head.position.unwrap_or(position);
-        self.remember_acceptance(item, now, position, last);
-        let receipt = Receipt { entry, balance: self.balance, debt_repaid };
-        Ok(Outcome { result: Ok(receipt), replayed: false })
-    }
-
-    fn refuse(&mut self, item: &Item, now: LogTime, refusal: Rejection) -> Outcome {
-        self.remember_refusal(item, now, &refusal);
-        Outcome::refused(refusal)
     }
 
     /// Decides about one operation. `concerned` is the hold or charge it names, if there is one.
@@ -302,7 +335,9 @@ impl Account {
             Operation::Reclaim(reclaim) => self.decide_reclaim(reclaim, concerned)?,
             Operation::Void(void) => self.decide_void(void)?,
             Operation::Adjust(adjust) => self.decide_adjust(adjust, now)?,
-            Operation::SetPolicy(policy) => Draft::still(Fact::PolicySet(policy.clone())),
+            Operation::SetPolicy(change) => {
+                Draft::still(Fact::PolicySet(self.policy.changed(change)))
+            }
             Operation::Freeze => self.decide_freeze()?,
             Operation::Unfreeze => self.decide_unfreeze()?,
             Operation::Close(close) => self.decide_close(close)?,
@@ -346,19 +381,20 @@ impl Account {
         (entry, position)
     }
 
-    /// The hold or charge with this number, ended or not.
+    /// The hold or charge with this number, ended or not, if its record is kept at `now`.
     pub(crate) fn find_hold(
         &self,
         target: Target,
+        now: LogTime,
         history: &dyn HistoryReader,
     ) -> Result<Option<Hold>, HistoryError> {
-        let hold = match self.holds.get(&target.number()) {
-            Some(hold) => Some(hold.clone()),
-            None => match self.ended.get(&target.number()) {
-                Some(position) => read_entry(history, *position)?.fact.into_hold(),
-                None => None,
-            },
-        };
+        let number = target.number();
+        if let Some(hold) = self.holds.get(&number) {
+            return Ok(Some(hold.clone()).filter(|hold| hold.is(target)));
+        }
+        let kept = self.ended.get(&number, now).or_else(|| self.owing.get(&number));
+        let Some(position) = kept else { return Ok(None) };
+        let hold = read_entry(history, *position)?.fact.into_hold();
         Ok(hold.filter(|hold| hold.is(target)))
     }
 
@@ -412,39 +448,6 @@ impl Draft {
 impl Outcome {
     pub(crate) fn refused(refusal: Rejection) -> Self {
         Self { result: Err(refusal), replayed: false }
-    }
-}
-
-/// A history for what-if: reads what there is, keeps what is appended to itself.
-pub(crate) struct Scratch<'a> {
-    below: &'a dyn HistoryReader,
-    appended: Vec<Vec<u8>>,
-}
-
-/// Scratch positions start here, beyond any real history.
-const SCRATCH_BASE: u64 = 1 << 63;
-
-impl<'a> Scratch<'a> {
-    pub(crate) fn over(below: &'a dyn HistoryReader) -> Self {
-        Self { below, appended: Vec::new() }
-    }
-}
-
-impl HistoryReader for Scratch<'_> {
-    fn read(&self, position: Position) -> Result<Vec<u8>, HistoryError> {
-        let Some(place) = position.0.checked_sub(SCRATCH_BASE) else {
-            return self.below.read(position);
-        };
-        let record = usize::try_from(place).ok().and_then(|place| self.appended.get(place));
-        record.cloned().ok_or(HistoryError::NoRecord(position))
-    }
-}
-
-impl History for Scratch<'_> {
-    fn append(&mut self, record: &[u8]) -> Position {
-        let place = u64::try_from(self.appended.len()).unwrap_or(u64::MAX);
-        self.appended.push(record.to_vec());
-        Position(SCRATCH_BASE.saturating_add(place))
     }
 }
 

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use minicbor::{Decode, Encode};
 use purser_types::{CorruptSnapshot, LogTime, Position, Region, Sequence};
 
-use super::due::Due;
-use super::evolve::{effective, end_of, expiry};
+use super::due::{dues_of_lot, end_of_hold};
 use super::grants::source_digest;
 use super::{Account, AccountNumber, AccountStatus, Debt, Head};
 use crate::answer::Remembered;
@@ -19,8 +18,9 @@ use crate::command::{AccountName, HoldNumber, LotNumber};
 use crate::cow_map::CowMap;
 use crate::digest::Digest16;
 use crate::hold::Hold;
-use crate::lot::{Lot, LotPhase};
+use crate::lot::Lot;
 use crate::policy::Policy;
+use crate::time_ring::Kept;
 
 /// Pairs in one piece: large enough for the pieces' own cost not to show, small enough to build one
 /// in a few microseconds.
@@ -38,11 +38,13 @@ pub(crate) enum Piece {
     #[n(3)]
     Holds(#[n(0)] Vec<Hold>),
     #[n(4)]
-    Ended(#[n(0)] Interval, #[n(1)] Vec<(HoldNumber, Position)>),
+    Ended(#[n(0)] Interval, #[n(1)] Vec<(HoldNumber, Kept<Position>)>),
     #[n(5)]
     Debts(#[n(0)] Vec<(Sequence, Debt)>),
     #[n(6)]
     Keys(#[n(0)] Interval, #[n(1)] Vec<Key>),
+    #[n(7)]
+    Owing(#[n(0)] Vec<(HoldNumber, Position)>),
 }
 
 /// What an account has only one of.
@@ -70,7 +72,7 @@ pub(crate) struct Interval {
     #[n(0)]
     starts_at: LogTime,
     #[n(1)]
-    youngest: LogTime,
+    ends_at: LogTime,
 }
 
 /// A remembered key.
@@ -80,7 +82,7 @@ pub(crate) struct Key {
     #[cbor(with = "minicbor::bytes")]
     digest: Digest16,
     #[n(1)]
-    remembered: Remembered,
+    remembered: Kept<Remembered>,
 }
 
 impl Account {
@@ -100,14 +102,15 @@ impl Account {
         let holds = cut(self.holds.clone())
             .map(|pairs| Piece::Holds(pairs.into_iter().map(|(_, hold)| hold).collect()));
         let debts = cut(self.debts.clone()).map(Piece::Debts);
+        let owing = cut(self.owing.clone()).map(Piece::Owing);
         let ended: Vec<_> = self.ended.buckets().cloned().collect();
         let ended = ended.into_iter().flat_map(|bucket| {
-            let interval = Interval { starts_at: bucket.starts_at, youngest: bucket.youngest };
+            let interval = Interval { starts_at: bucket.starts_at, ends_at: bucket.ends_at };
             cut(bucket.pairs).map(move |pairs| Piece::Ended(interval, pairs))
         });
         let keys: Vec<_> = self.keys.buckets().cloned().collect();
         let keys = keys.into_iter().flat_map(|bucket| {
-            let interval = Interval { starts_at: bucket.starts_at, youngest: bucket.youngest };
+            let interval = Interval { starts_at: bucket.starts_at, ends_at: bucket.ends_at };
             let key = |(digest, remembered)| Key { digest, remembered };
             cut(bucket.pairs)
                 .map(move |pairs| Piece::Keys(interval, pairs.into_iter().map(key).collect()))
@@ -117,6 +120,7 @@ impl Account {
             .chain(lots)
             .chain(holds)
             .chain(debts)
+            .chain(owing)
             .chain(ended)
             .chain(keys)
             .map(|piece| codec::encode(&piece))
@@ -142,16 +146,20 @@ impl Account {
                 self.lots.extend(pairs);
             }
             Piece::Holds(holds) => {
-                self.agenda.extend(holds.iter().map(|hold| (end_of(hold), ())));
+                self.agenda.extend(holds.iter().map(|hold| (end_of_hold(hold), ())));
                 self.holds.extend(holds.into_iter().map(|hold| (hold.number, hold)));
             }
-            Piece::Debts(pairs) => self.debts.extend(pairs),
+            Piece::Debts(pairs) => {
+                self.debts_of.extend(pairs.iter().map(|(origin, debt)| ((debt.hold, *origin), ())));
+                self.debts.extend(pairs);
+            }
+            Piece::Owing(pairs) => self.owing.extend(pairs),
             Piece::Ended(interval, pairs) => {
-                self.ended.restore(interval.starts_at, interval.youngest, pairs);
+                self.ended.restore(interval.starts_at, interval.ends_at, pairs);
             }
             Piece::Keys(interval, keys) => {
                 let pairs = keys.into_iter().map(|key| (key.digest, key.remembered));
-                self.keys.restore(interval.starts_at, interval.youngest, pairs);
+                self.keys.restore(interval.starts_at, interval.ends_at, pairs);
             }
         }
         Ok(())
@@ -164,18 +172,10 @@ impl Account {
         if let Some(source_ref) = &lot.terms.source_ref {
             self.source_refs.insert(source_digest(source_ref), number);
         }
-        for due in dues(number, lot) {
+        for due in dues_of_lot(number, lot) {
             self.agenda.insert(due, ());
         }
     }
-}
-
-/// What will still happen to a lot by itself.
-fn dues(number: LotNumber, lot: &Lot) -> impl Iterator<Item = Due> {
-    let start = (lot.phase == LotPhase::Pending).then(|| effective(number, &lot.terms));
-    let alive = matches!(lot.phase, LotPhase::Pending | LotPhase::Active);
-    let end = alive.then(|| expiry(number, &lot.terms)).flatten();
-    start.into_iter().chain(end)
 }
 
 /// The pairs of a map in lists of [`PAIRS_MAX`].

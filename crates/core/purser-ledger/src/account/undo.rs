@@ -2,6 +2,7 @@
 
 use purser_types::{Credits, LogTime, Span};
 
+use super::holds::refuse_if_scattered;
 use super::{Account, Draft};
 use crate::command::{Category, Grant, Reclaim, Refund, Target};
 use crate::entry::{Bucket, Fact, Move};
@@ -33,7 +34,7 @@ impl Account {
             .filter_map(|spend| self.give_back(spend))
             .collect();
         hold.refunded = hold.refunded.checked_add(amount).ok_or(Rejection::AmountOverflow)?;
-        let regrant = self.regrant(&moves, now)?;
+        let regrant = self.regrant(&moves, now);
         if let Some(terms) = &regrant {
             let lot = Some(self.next_lot());
             moves.extend(Move::some(lot, Bucket::Granted, Bucket::Available, terms.amount));
@@ -53,25 +54,25 @@ impl Account {
         }
     }
 
-    /// The lot that makes up for what lapses in a refund, where the policy says so.
-    fn regrant(&self, moves: &[Move], now: LogTime) -> Result<Option<LotTerms>, Rejection> {
+    /// The lot that makes up for what lapses in a refund, where the policy says so and the account's
+    /// ceiling has room: what is to be given back is given back, whatever becomes of it.
+    fn regrant(&self, moves: &[Move], now: LogTime) -> Option<LotTerms> {
         let RefundExpired::Regrant { days } = self.policy.refund_expired else {
-            return Ok(None);
+            return None;
         };
         let lapsed = moves.iter().filter(|step| step.to == Bucket::Expired);
         let lapsed = crate::hold::sum(lapsed.map(|step| step.amount));
-        if lapsed.is_zero() {
-            return Ok(None);
+        if lapsed.is_zero() || self.refuse_above_ceiling(lapsed).is_err() {
+            return None;
         }
-        self.refuse_above_ceiling(lapsed)?;
-        Ok(Some(LotTerms {
+        Some(LotTerms {
             amount: lapsed,
             category: Category::Promotional,
             priority: Grant::PRIORITY_DEFAULT,
             effective_at: now,
             expires_at: Some(now.saturating_add(Span::from_days(u64::from(days)))),
             source_ref: None,
-        }))
+        })
     }
 
     /// Charges again what was refunded; what is missing becomes debt, because the work was
@@ -92,6 +93,7 @@ impl Account {
         let plan = self.plan(amount);
         let mut moves = Vec::new();
         self.spend(&plan, &mut hold, &mut moves);
+        refuse_if_scattered(hold.spent.len())?;
         hold.reclaimed = Some(amount);
         Ok(self.about(hold, Fact::Reclaimed, moves))
     }

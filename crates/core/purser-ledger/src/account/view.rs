@@ -28,6 +28,7 @@ pub struct CheckVerdict {
 /// What was due and is not written down yet shows as entries that only this view has; the next
 /// command on the account writes the same ones.
 pub struct AsOf<'a> {
+    now: LogTime,
     account: Cow<'a, Account>,
     history: Scratch<'a>,
 }
@@ -36,6 +37,11 @@ impl AsOf<'_> {
     /// The account.
     pub fn account(&self) -> &Account {
         &self.account
+    }
+
+    /// A hold or charge, ended or not, if its record is kept.
+    pub fn hold(&self, target: Target) -> Result<Option<Hold>, HistoryError> {
+        self.account.hold(target, self.now, &self.history)
     }
 
     /// The history that goes with it.
@@ -53,12 +59,12 @@ impl Account {
     ) -> Result<AsOf<'a>, HistoryError> {
         let mut history = Scratch::over(history);
         if self.next_event(now).is_none() {
-            return Ok(AsOf { account: Cow::Borrowed(self), history });
+            return Ok(AsOf { now, account: Cow::Borrowed(self), history });
         }
         let mut account = self.clone();
         let operation = OperationId::default();
         account.settle_due(now, &mut Scribe { history: &mut history, operation })?;
-        Ok(AsOf { account: Cow::Owned(account), history })
+        Ok(AsOf { now, account: Cow::Owned(account), history })
     }
 
     /// The account's number in its group.
@@ -116,13 +122,14 @@ impl Account {
         (self.ended.len(), self.keys.len())
     }
 
-    /// A hold or charge, ended or not, as long as its record lives.
+    /// A hold or charge, ended or not, if its record is kept at `now`.
     pub fn hold(
         &self,
         target: Target,
+        now: LogTime,
         history: &dyn HistoryReader,
     ) -> Result<Option<Hold>, HistoryError> {
-        self.find_hold(target, history)
+        self.find_hold(target, now, history)
     }
 
     /// One entry.

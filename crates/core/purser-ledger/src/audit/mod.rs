@@ -1,0 +1,337 @@
+//! Proving a history: every account's entries folded again in the plainest way, and then by the rules.
+//!
+//! Shares the entries' types with the ledger and none of its arithmetic: it adds up moves in signed
+//! 128-bit numbers, bucket by bucket and lot by lot, and believes nothing that it has not added up
+//! itself. What it proves of each account:
+//!
+//! - INV-10: sequences without holes, each entry naming the hash and place of the one before it,
+//!   log time never going back;
+//! - INV-1, INV-2: no bucket and no lot is ever negative, moves explain every balance, sources equal
+//!   buckets;
+//! - INV-3: a hold that has ended does not become active again.
+//!
+//! [`Audit::compare`] then holds the outcome against a live ledger, and the live ledger against the
+//! state that its own `evolve` makes of the entries alone ([`rebuild`]).
+
+mod rebuild;
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use purser_types::{LogTime, Position};
+
+use self::rebuild::Rebuild;
+use crate::account::{Account, AccountNumber};
+use crate::balance::Balance;
+use crate::chain::Record;
+use crate::codec;
+use crate::digest::{Digest32, hash_of};
+use crate::entry::{Bucket, Entry, Fact, Move, genesis_hash};
+use crate::hold::{Hold, HoldState};
+use crate::ledger::Ledger;
+use crate::lot::Lot;
+
+/// Something that a history does not explain.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("account {}, entry {sequence} at position {}: {detail}", account.0, position.0)]
+pub struct Finding {
+    /// The account's number in its group.
+    pub account: AccountNumber,
+    /// The entry's sequence; 0 if it is about the account as a whole.
+    pub sequence: u64,
+    /// Where its record stands.
+    pub position: Position,
+    /// What is wrong.
+    pub detail: String,
+}
+
+/// A fold of the records of one group's history.
+#[derive(Debug, Default)]
+pub struct Audit {
+    accounts: BTreeMap<AccountNumber, Audited>,
+    rebuild: Rebuild,
+    entries: u64,
+}
+
+/// What the entries of one account add up to.
+#[derive(Debug)]
+struct Audited {
+    /// Whether nothing was found so far.
+    is_sound: bool,
+    sequence: u64,
+    hash: Option<Digest32>,
+    position: Option<Position>,
+    log_time: LogTime,
+    buckets: BTreeMap<Bucket, i128>,
+    lots: BTreeMap<u64, AuditedLot>,
+    /// What each live hold has pinned.
+    live: BTreeMap<u64, i128>,
+    /// How each ended hold and each charge ended.
+    ended: BTreeMap<u64, HoldState>,
+}
+
+/// What the entries say of one lot.
+#[derive(Debug, Default)]
+struct AuditedLot {
+    amount: i128,
+    parts: BTreeMap<Bucket, i128>,
+}
+
+impl Audit {
+    /// How many entries were folded.
+    pub fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// How many accounts they belong to.
+    pub fn accounts(&self) -> usize {
+        self.accounts.len()
+    }
+
+    /// Folds the next record of the history.
+    pub fn fold(&mut self, position: Position, record: &[u8]) -> Result<(), Finding> {
+        let unreadable = |detail: String| Finding {
+            account: AccountNumber::default(),
+            sequence: 0,
+            position,
+            detail,
+        };
+        let record: Record = codec::decode(record)
+            .map_err(|error| unreadable(format!("not a ledger record: {error}")))?;
+        let entry: Entry = codec::decode(&record.entry)
+            .map_err(|error| unreadable(format!("not a ledger entry: {error}")))?;
+        self.entries = self.entries.saturating_add(1);
+        let number = record.account;
+        let account = self.accounts.entry(number).or_default();
+        if let Err(detail) = account.fold(position, &record, &entry) {
+            account.is_sound = false;
+            self.rebuild.drop_account(number);
+            return Err(Finding { account: number, sequence: entry.sequence.0, position, detail });
+        }
+        if account.is_sound {
+            self.rebuild.fold(number, &entry, &record.entry, position);
+        }
+        Ok(())
+    }
+
+    /// Compares what the entries add up to with a live ledger: buckets, lots, holds, chain.
+    pub fn compare(&self, ledger: &Ledger) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        if self.accounts.len() != ledger.accounts_count() {
+            let (entries, live) = (self.accounts.len(), ledger.accounts_count());
+            let detail = format!("{entries} accounts have entries, {live} are live");
+            findings.push(whole(AccountNumber::default(), Position::default(), detail));
+        }
+        for (number, audited) in &self.accounts {
+            let position = audited.position.unwrap_or_default();
+            let differences = match ledger.account_numbered(*number) {
+                Some(account) => {
+                    let mut differences = audited.differences(account);
+                    let parts = self.rebuild.differences(account).into_iter();
+                    differences.extend(parts.map(|part| format!("{part}: not what entries make")));
+                    differences
+                }
+                None => vec!["the live ledger does not know it".to_owned()],
+            };
+            findings.extend(differences.into_iter().map(|detail| whole(*number, position, detail)));
+        }
+        findings
+    }
+}
+
+fn whole(account: AccountNumber, position: Position, detail: String) -> Finding {
+    Finding { account, sequence: 0, position, detail }
+}
+
+impl Default for Audited {
+    fn default() -> Self {
+        Self {
+            is_sound: true,
+            sequence: 0,
+            hash: None,
+            position: None,
+            log_time: LogTime::ZERO,
+            buckets: BTreeMap::new(),
+            lots: BTreeMap::new(),
+            live: BTreeMap::new(),
+            ended: BTreeMap::new(),
+        }
+    }
+}
+
+impl Audited {
+    fn fold(&mut self, position: Position, record: &Record, entry: &Entry) -> Result<(), String> {
+        self.check_chain(record, entry)?;
+        self.hash = Some(hash_of(&record.entry));
+        self.position = Some(position);
+        self.sequence = entry.sequence.0;
+        self.log_time = entry.log_time;
+        if let Some(terms) = entry.fact.new_lot() {
+            let lot = AuditedLot { amount: i128::from(terms.amount.get()), ..Default::default() };
+            self.lots.insert(entry.sequence.0, lot);
+        }
+        for step in &entry.moves {
+            self.shift(step)?;
+        }
+        self.check_balance(&entry.balance)?;
+        if let Some(hold) = entry.fact.hold() {
+            self.follow(hold, &entry.fact)?;
+        }
+        Ok(())
+    }
+
+    fn check_chain(&self, record: &Record, entry: &Entry) -> Result<(), String> {
+        let expected = self.sequence.saturating_add(1);
+        expect("sequence", entry.sequence.0, expected)?;
+        expect("place of the entry before", record.previous, self.position)?;
+        if entry.log_time < self.log_time {
+            return Err("log time goes back".to_owned());
+        }
+        match (self.hash, &entry.fact) {
+            (Some(hash), _) => expect("hash of the entry before", entry.prev_hash, hash),
+            (None, Fact::Opened { account, .. }) => {
+                expect("first hash", entry.prev_hash, genesis_hash(account))
+            }
+            (None, _) => Err("the first entry does not open the account".to_owned()),
+        }
+    }
+
+    fn shift(&mut self, step: &Move) -> Result<(), String> {
+        let amount = i128::from(step.amount.get());
+        if amount == 0 {
+            return Err("a move of nothing".to_owned());
+        }
+        add(&mut self.buckets, step.from, amount.saturating_neg());
+        add(&mut self.buckets, step.to, amount);
+        let Some(number) = step.lot else {
+            let owed = step.from == Bucket::Debt || step.to == Bucket::Debt;
+            return if owed { Ok(()) } else { Err("a move without a lot".to_owned()) };
+        };
+        let lot = self.lots.get_mut(&number.0.0).ok_or("a move of an unknown lot")?;
+        add(&mut lot.parts, part_of(step.from), amount.saturating_neg());
+        add(&mut lot.parts, part_of(step.to), amount);
+        let given = lot.parts.get(&Bucket::Granted).copied().unwrap_or(0);
+        let overdrawn = lot.parts.iter().any(|(bucket, part)| {
+            *part < 0 && *bucket != Bucket::Granted || given.saturating_add(lot.amount) < 0
+        });
+        if overdrawn { Err(format!("lot {} is overdrawn", number.0.0)) } else { Ok(()) }
+    }
+
+    fn check_balance(&self, balance: &Balance) -> Result<(), String> {
+        let mut sum = 0_i128;
+        for (bucket, shown) in shown(balance) {
+            let counted = self.buckets.get(&bucket).copied().unwrap_or(0);
+            sum = sum.saturating_add(counted);
+            let source = matches!(bucket, Bucket::Granted | Bucket::Debt);
+            let figure = if source { counted.saturating_neg() } else { counted };
+            if figure < 0 {
+                return Err(format!("{} is {figure}", bucket.name()));
+            }
+            expect(bucket.name(), i128::from(shown.get()), figure)?;
+        }
+        expect("sum over all buckets", sum, 0)
+    }
+
+    /// Follows a hold from its start to its end; nothing may revive it.
+    fn follow(&mut self, hold: &Hold, fact: &Fact) -> Result<(), String> {
+        let number = hold.number.0.0;
+        let pinned = i128::from(hold.held().get());
+        let starts = matches!(fact, Fact::Authorized(_));
+        match (hold.state, self.live.get(&number)) {
+            (HoldState::Active, None) if !starts => Err(format!("hold {number} came back to life")),
+            (HoldState::Active, _) => {
+                self.live.insert(number, pinned);
+                Ok(())
+            }
+            (ended, _) => {
+                self.live.remove(&number);
+                expect("credits pinned by an ended hold", pinned, 0)?;
+                let late = matches!(fact, Fact::LateCaptured(_));
+                match self.ended.insert(number, ended) {
+                    Some(HoldState::Expired) if late && ended == HoldState::Captured => Ok(()),
+                    Some(before) => expect("the end of a hold that had ended", ended, before),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    fn differences(&self, account: &Account) -> Vec<String> {
+        let mut differences = Vec::new();
+        let mut note = |result: Result<(), String>| differences.extend(result.err());
+        let head = account.head();
+        note(expect("live sequence", head.sequence.0, self.sequence));
+        note(expect("live hash", Some(head.hash), self.hash));
+        note(self.check_balance(&account.balance()));
+        let lots: BTreeMap<u64, &Lot> =
+            account.lots_from(Bound::Unbounded).map(|(number, lot)| (number.0.0, lot)).collect();
+        note(expect("lots", lots.len(), self.lots.len()));
+        for (number, audited) in &self.lots {
+            note(match lots.get(number) {
+                Some(lot) => audited.check(*number, lot),
+                None => Err(format!("lot {number} is not live")),
+            });
+        }
+        let live: BTreeMap<u64, i128> = account
+            .holds_from(Bound::Unbounded)
+            .map(|hold| (hold.number.0.0, i128::from(hold.held().get())))
+            .collect();
+        note(expect("live holds", &live, &self.live));
+        differences
+    }
+}
+
+impl AuditedLot {
+    fn check(&self, number: u64, lot: &Lot) -> Result<(), String> {
+        let part = |bucket| self.parts.get(&bucket).copied().unwrap_or(0);
+        let waiting = self.amount.saturating_add(part(Bucket::Granted));
+        let parts = [
+            ("amount", lot.terms.amount, self.amount),
+            ("waiting", lot.waiting, waiting),
+            ("free", lot.free, part(Bucket::Available)),
+            ("held", lot.held, part(Bucket::Held)),
+            ("used", lot.used, part(Bucket::Used)),
+            ("expired", lot.expired, part(Bucket::Expired)),
+            ("voided", lot.voided, part(Bucket::Voided)),
+        ];
+        for (name, live, counted) in parts {
+            expect(&format!("lot {number} {name}"), i128::from(live.get()), counted)?;
+        }
+        Ok(())
+    }
+}
+
+fn shown(balance: &Balance) -> [(Bucket, purser_types::Credits); 7] {
+    [
+        (Bucket::Granted, balance.granted),
+        (Bucket::Available, balance.available),
+        (Bucket::Held, balance.held),
+        (Bucket::Used, balance.used),
+        (Bucket::Expired, balance.expired),
+        (Bucket::Voided, balance.voided),
+        (Bucket::Debt, balance.debt),
+    ]
+}
+
+/// The part of a lot that a bucket stands for: a lot that paid debt paid for what was used, and a
+/// refund may bring that back.
+fn part_of(bucket: Bucket) -> Bucket {
+    if bucket == Bucket::Debt { Bucket::Used } else { bucket }
+}
+
+fn add(sums: &mut BTreeMap<Bucket, i128>, bucket: Bucket, amount: i128) {
+    let sum = sums.entry(bucket).or_default();
+    *sum = sum.saturating_add(amount);
+}
+
+fn expect<T: PartialEq + std::fmt::Debug>(
+    name: &str,
+    actual: T,
+    expected: T,
+) -> Result<(), String> {
+    if actual == expected {
+        Ok(())
+    } else {
+        Err(format!("{name} is {actual:?}, expected {expected:?}"))
+    }
+}

@@ -1,0 +1,266 @@
+//! What is true of an account at every moment, one function a number.
+//!
+//! The numbers are those of `docs/invariants.md`. Property tests, the simulator and the audit call
+//! [`check`] after every step. Not here: what only a history can show (INV-3, INV-10), which
+//! [`crate::audit`] proves from the entries.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use purser_types::Credits;
+
+use crate::account::{Account, Due, dues_of_lot, end_of_hold};
+use crate::hold::{Hold, Source};
+use crate::ledger::Ledger;
+use crate::lot::{DrawKey, Lot};
+
+/// Something that should be true and is not.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("INV-{number}: {detail}")]
+pub struct Violation {
+    /// The invariant's number.
+    pub number: u8,
+    /// The figures that contradict it.
+    pub detail: String,
+}
+
+/// Checks everything there is to check about an account.
+pub fn check(account: &Account) -> Result<(), Violation> {
+    conservation(account)?;
+    lots_add_up(account)?;
+    spends_add_up(account)?;
+    agenda_is_true(account)?;
+    no_credits_beside_debt(account)?;
+    debts_add_up(account)?;
+    burn_down_order_is_true(account)
+}
+
+/// Checks every account of a ledger, and what holds them together.
+pub fn check_ledger(ledger: &Ledger) -> Result<(), Violation> {
+    for account in ledger.accounts() {
+        check(account)?;
+    }
+    group_agenda_is_true(ledger)
+}
+
+/// INV-11: the group's agenda names each account once, at the instant at which it is next due.
+fn group_agenda_is_true(ledger: &Ledger) -> Result<(), Violation> {
+    let next = |account: &Arc<Account>| Some((account.next_due()?, account.number()));
+    let expected: BTreeSet<_> = ledger.accounts().filter_map(next).collect();
+    let actual: BTreeSet<_> = ledger.agenda().collect();
+    holds(11, expected == actual, || format!("agenda {actual:?}, expected {expected:?}"))
+}
+
+/// INV-1: `granted + debt = available + held + used + expired + voided`.
+fn conservation(account: &Account) -> Result<(), Violation> {
+    let balance = &account.balance;
+    let sources = total([balance.granted, balance.debt]);
+    let buckets =
+        total([balance.available, balance.held, balance.used, balance.expired, balance.voided]);
+    holds(1, sources == buckets, || format!("{sources} came in, {buckets} are there: {balance:?}"))
+}
+
+/// INV-2: a lot's parts add up to what was granted, and the lots add up to the buckets.
+fn lots_add_up(account: &Account) -> Result<(), Violation> {
+    for (number, lot) in account.lots.iter() {
+        let parts = total([lot.waiting, lot.free, lot.held, lot.used, lot.expired, lot.voided]);
+        let granted = u128::from(lot.terms.amount.get());
+        holds(2, parts == granted, || format!("lot {number:?} is {parts} of {granted}"))?;
+    }
+    let over_lots =
+        |part: fn(&Lot) -> Credits| total(account.lots.iter().map(|(_, lot)| part(lot)));
+    let balance = &account.balance;
+    // What is owed was used, though no lot has paid for it.
+    let used = total([balance.used]).saturating_sub(total([balance.debt]));
+    let sums = [
+        ("pending", over_lots(|lot| lot.waiting), total([balance.pending])),
+        ("available", over_lots(|lot| lot.free), total([balance.available])),
+        ("held", over_lots(|lot| lot.held), total([balance.held])),
+        ("used and paid", over_lots(|lot| lot.used), used),
+        ("expired", over_lots(|lot| lot.expired), total([balance.expired])),
+        ("voided", over_lots(|lot| lot.voided), total([balance.voided])),
+    ];
+    for (name, lots, bucket) in sums {
+        holds(2, lots == bucket, || format!("{name}: {lots} in lots, {bucket} in the account"))?;
+    }
+    Ok(())
+}
+
+/// INV-4: what a hold spent adds up to captured − refunded + reclaimed, and the pins of all holds
+/// to what is held.
+fn spends_add_up(account: &Account) -> Result<(), Violation> {
+    for (number, hold) in account.holds.iter() {
+        check_spends(hold).map_err(|detail| violation(4, format!("hold {number:?}: {detail}")))?;
+    }
+    let pinned = total(account.holds.iter().map(|(_, hold)| hold.held()));
+    let held = total([account.balance.held]);
+    holds(4, pinned == held, || format!("{pinned} pinned, {held} held"))
+}
+
+fn check_spends(hold: &Hold) -> Result<(), String> {
+    let came = total([hold.captured, hold.reclaimed.unwrap_or(Credits::ZERO)]);
+    let (net, went) = (total([hold.net()]), total([hold.refunded]));
+    if net.saturating_add(went) == came {
+        Ok(())
+    } else {
+        Err(format!("{net} + {went} ≠ {came}"))
+    }
+}
+
+/// INV-6: the agenda holds the end of each live hold, the ends and starts of lots, and nothing else.
+fn agenda_is_true(account: &Account) -> Result<(), Violation> {
+    let lots = account.lots.iter().flat_map(|(number, lot)| dues_of_lot(*number, lot));
+    let ends = account.holds.iter().map(|(_, hold)| end_of_hold(hold));
+    let expected: BTreeSet<Due> = lots.chain(ends).collect();
+    let actual: BTreeSet<Due> = account.agenda.iter().map(|(due, ())| *due).collect();
+    holds(6, expected == actual, || format!("agenda {actual:?}, expected {expected:?}"))
+}
+
+/// INV-7: not both `available` and `debt` are above zero.
+fn no_credits_beside_debt(account: &Account) -> Result<(), Violation> {
+    let balance = &account.balance;
+    let either = balance.available.is_zero() || balance.debt.is_zero();
+    holds(7, either, || format!("{} available, {} owed", balance.available, balance.debt))
+}
+
+/// INV-8: the debts add up to `debt`, and each live hold owes what its record says.
+fn debts_add_up(account: &Account) -> Result<(), Violation> {
+    let listed = total(account.debts.iter().map(|(_, debt)| debt.amount));
+    let owed = total([account.balance.debt]);
+    holds(8, listed == owed, || format!("{listed} listed, {owed} owed"))?;
+    for (_, hold) in account.holds.iter() {
+        for spend in &hold.spent {
+            let Source::Debt(origin) = spend.source else { continue };
+            let debt = account.debts.get(&origin).map(|debt| (debt.hold, debt.amount));
+            let expected = Some((hold.number, spend.amount));
+            holds(8, debt == expected, || format!("{origin:?}: {debt:?}, not {expected:?}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// INV-9: burn-down order lists the lots that can be drawn from, and no others.
+fn burn_down_order_is_true(account: &Account) -> Result<(), Violation> {
+    let drawable = account.lots.iter().filter(|(_, lot)| lot.is_drawable());
+    let expected: BTreeSet<DrawKey> = drawable.map(|(number, lot)| lot.draw_key(*number)).collect();
+    let actual: BTreeSet<DrawKey> = account.draw_order.iter().map(|(key, ())| *key).collect();
+    holds(9, expected == actual, || format!("order {actual:?}, expected {expected:?}"))
+}
+
+fn total(amounts: impl IntoIterator<Item = Credits>) -> u128 {
+    amounts.into_iter().fold(0, |sum, amount| sum.saturating_add(u128::from(amount.get())))
+}
+
+fn holds(number: u8, is_true: bool, detail: impl FnOnce() -> String) -> Result<(), Violation> {
+    if is_true { Ok(()) } else { Err(violation(number, detail())) }
+}
+
+fn violation(number: u8, detail: String) -> Violation {
+    Violation { number, detail }
+}
+
+#[cfg(test)]
+mod tests {
+    use purser_types::{
+        History, HistoryError, HistoryReader, LogTime, OperationId, Position, Region, Span,
+        TenantId, Unit,
+    };
+
+    use super::*;
+    use crate::command::{
+        AccountName, Authorize, Category, Command, Context, Grant, Item, Open, Operation,
+    };
+    use crate::policy::Policy;
+
+    #[derive(Default)]
+    struct Memory(Vec<Vec<u8>>);
+
+    impl HistoryReader for Memory {
+        fn read(&self, position: Position) -> Result<Vec<u8>, HistoryError> {
+            let place = usize::try_from(position.0).unwrap();
+            self.0.get(place).cloned().ok_or(HistoryError::NoRecord(position))
+        }
+    }
+
+    impl History for Memory {
+        fn append(&mut self, record: &[u8]) -> Position {
+            let position = Position(u64::try_from(self.0.len()).unwrap());
+            self.0.push(record.to_vec());
+            position
+        }
+    }
+
+    fn credits(amount: u64) -> Credits {
+        Credits::from_u64(amount).unwrap()
+    }
+
+    /// An account with two lots, a hold over both, and nothing wrong.
+    fn sound() -> Account {
+        let tenant = TenantId::parse("acme").unwrap();
+        let name = AccountName { tenant, unit: Unit::credits() };
+        let open = Open { home: Region::parse("us").unwrap(), policy: Policy::default() };
+        let grant = |amount, expires_at| {
+            Operation::Grant(Grant {
+                amount: credits(amount),
+                category: Category::Paid,
+                priority: Grant::PRIORITY_DEFAULT,
+                effective_at: None,
+                expires_at,
+                source_ref: None,
+            })
+        };
+        let ttl = Span::from_secs(60);
+        let authorize =
+            Operation::Authorize(Authorize { amount: credits(50), ttl, reference: None });
+        let soon = LogTime::ZERO.saturating_add(Span::from_secs(100));
+        let operations = [Operation::Open(open), grant(20, Some(soon)), grant(80, None), authorize];
+        let (mut ledger, mut history) = (Ledger::default(), Memory::default());
+        for operation in operations {
+            let items = vec![Item { context: Context::default(), operation }];
+            let command = Command::Account { account: name.clone(), items };
+            let id = OperationId::default();
+            ledger.apply_command(&command, LogTime::ZERO, id, &mut history).unwrap();
+        }
+        (**ledger.account(&name).unwrap()).clone()
+    }
+
+    #[track_caller]
+    fn check_notices(number: u8, break_it: impl FnOnce(&mut Account)) {
+        let mut account = sound();
+        assert_eq!(check(&account), Ok(()));
+        break_it(&mut account);
+        assert_eq!(check(&account).map_err(|violation| violation.number), Err(number));
+    }
+
+    fn first_hold(account: &mut Account) -> &mut Hold {
+        let number = *account.holds.first().unwrap().0;
+        account.holds.get_mut(&number).unwrap()
+    }
+
+    #[test]
+    fn each_invariant_notices_what_it_is_for() {
+        check_notices(1, |account| account.balance.used = credits(1));
+        check_notices(2, |account| {
+            account.balance.available = credits(49);
+            account.balance.expired = credits(1);
+        });
+        check_notices(2, |account| {
+            let number = *account.lots.first().unwrap().0;
+            account.lots.get_mut(&number).unwrap().held = credits(21);
+        });
+        check_notices(4, |account| first_hold(account).captured = credits(1));
+        check_notices(4, |account| first_hold(account).pins.truncate(1));
+        check_notices(6, |account| account.agenda = crate::cow_map::CowMap::default());
+        check_notices(7, |account| {
+            // As if one credit had been used on debt while fifty are free.
+            account.balance.debt = credits(1);
+            account.balance.used = credits(1);
+        });
+        check_notices(8, |account| {
+            let hold = account.holds.first().unwrap().1.number;
+            let debt = crate::account::Debt { hold, amount: credits(1) };
+            account.debts.insert(purser_types::Sequence(4), debt);
+        });
+        check_notices(9, |account| account.draw_order = crate::cow_map::CowMap::default());
+    }
+}

@@ -1,0 +1,166 @@
+//! Transcripts: commands at stated log times, and what an account in memory answers.
+//!
+//! ```text
+//! # A release goes back to the lots it came from.
+//! open acme
+//! > open home=here
+//! > A=0
+//! grant acme 100 lot=L1 exp=100s
+//! > grant L1 100 until=100s, granted>available L1=100
+//! > A=100
+//! authorize acme 40 hold=h1 ttl=60s key=a1
+//! > authorize h1 40 until=60s, available>held L1=40
+//! > A=60 H=40
+//! @ 10s
+//! release h1
+//! > release h1, held>available L1=40
+//! > A=100
+//! ```
+//!
+//! One command a line; `#` starts a comment, `>` an answer, `@` sets the log's clock. An answer tells
+//! the entries that were written (those of what had become due first), a rejection with its
+//! figures, and the balance: `A` available, `H` held, `U` used, `X` expired, `V` voided, `D` debt,
+//! `P` pending; what is zero is left out. `(remembered)` marks a decision that was taken before
+//! under the same key. A command without a key has one of its own. Names of lots, holds and charges
+//! are the transcript's; what it did not name is called by its number, as `#5`.
+//!
+//! | Commands | |
+//! |---|---|
+//! | `open T`, `grant T 100`, `authorize T 40`, `charge T 40`, `adjust T +5` | `T` is `tenant` or `tenant/unit` |
+//! | `capture h1 25`, `release h1`, `extend h1 until=90s`, `refund h1 20`, `reclaim h1` | `h1` is a hold or a charge |
+//! | `void L1`, `policy T debt_limit=50`, `freeze T`, `unfreeze T`, `close T` | |
+//! | `batch T` … `end` | the lines between take effect together or not at all |
+//! | `sweep`, `restart` | writes down what is due; goes on from a snapshot |
+//! | `balance T`, `totals T`, `lots T`, `entries T`, `check T 30`, `hold h1`, `history h1` | questions: nothing is written |
+//!
+//! After every command the player checks every invariant of every account, and at the end what
+//! [`Unproved`] lists. Not here: files, terminals, HTTP; text goes in and text comes out.
+
+mod line_error;
+mod memory;
+mod moment;
+mod names;
+mod player;
+mod proof;
+mod questions;
+mod requests;
+mod telling;
+mod words;
+
+pub use memory::MemoryHistory;
+pub use proof::Unproved;
+
+use purser_types::{ApplyError, CorruptSnapshot, HistoryError};
+
+use crate::invariants::Violation;
+use player::Player;
+
+/// Why a transcript cannot be played to its end. Whatever it is, the ledger is wrong: a line that
+/// makes no sense is answered with `unreadable`, and the play goes on.
+#[derive(Debug, thiserror::Error)]
+pub enum ScenarioError {
+    /// A command left an account in a state that should not be.
+    #[error("after line {line} an account is not as it should be")]
+    Violated {
+        /// The command's line, from 1.
+        line: usize,
+        /// What is not as it should be.
+        #[source]
+        violation: Violation,
+    },
+    /// The ledger could not go on.
+    #[error("at line {line} the ledger cannot go on")]
+    Stopped {
+        /// The command's line, from 1.
+        line: usize,
+        /// Why not.
+        #[source]
+        error: ApplyError,
+    },
+    /// A snapshot cannot be read back.
+    #[error("at line {line} the ledger cannot be restored from its own snapshot")]
+    NotRestored {
+        /// The line, from 1.
+        line: usize,
+        /// What the snapshot lacks.
+        #[source]
+        error: CorruptSnapshot,
+    },
+    /// The end does not prove to be what the commands led to.
+    #[error("the outcome cannot be proved")]
+    Unproved(#[source] Unproved),
+}
+
+/// Plays a transcript. Returns it with the answers that the ledger gave, in the place of those that
+/// were there: equal to the transcript if that was right.
+///
+/// ```
+/// let transcript = "open acme\ngrant acme 100 lot=L1\ncheck acme 30\n";
+/// let answered = purser_ledger::scenario::play(transcript)?;
+/// assert!(answered.ends_with("check acme 30\n> allowed L1=30\n"));
+/// assert_eq!(purser_ledger::scenario::play(&answered)?, answered);
+/// # Ok::<(), purser_ledger::scenario::ScenarioError>(())
+/// ```
+pub fn play(transcript: &str) -> Result<String, ScenarioError> {
+    let mut player = Player::default();
+    let mut answered = String::new();
+    for (text, line) in transcript.lines().zip(1..) {
+        if text.starts_with('>') {
+            continue;
+        }
+        push_line(&mut answered, text);
+        let answers = player.take(text, line).map_err(|stop| stop.at(line))?;
+        for answer in answers {
+            push_line(&mut answered, &format!("> {answer}"));
+        }
+    }
+    player.prove().map_err(ScenarioError::Unproved)?;
+    Ok(answered)
+}
+
+fn push_line(text: &mut String, line: &str) {
+    text.push_str(line);
+    text.push('\n');
+}
+
+/// Why the player stops, before it is known at which line.
+#[derive(Debug)]
+enum Stop {
+    Violated(Violation),
+    Stopped(ApplyError),
+    NotRestored(CorruptSnapshot),
+}
+
+impl Stop {
+    fn at(self, line: usize) -> ScenarioError {
+        match self {
+            Self::Violated(violation) => ScenarioError::Violated { line, violation },
+            Self::Stopped(error) => ScenarioError::Stopped { line, error },
+            Self::NotRestored(error) => ScenarioError::NotRestored { line, error },
+        }
+    }
+}
+
+impl From<ApplyError> for Stop {
+    fn from(error: ApplyError) -> Self {
+        Self::Stopped(error)
+    }
+}
+
+impl From<HistoryError> for Stop {
+    fn from(error: HistoryError) -> Self {
+        Self::Stopped(error.into())
+    }
+}
+
+impl From<CorruptSnapshot> for Stop {
+    fn from(error: CorruptSnapshot) -> Self {
+        Self::NotRestored(error)
+    }
+}
+
+impl From<Violation> for Stop {
+    fn from(violation: Violation) -> Self {
+        Self::Violated(violation)
+    }
+}

@@ -1,0 +1,150 @@
+//! Lines that ask and change nothing. Each looks at the account as of now, with everything applied
+//! that was due by then, swept or not.
+
+use std::ops::Bound;
+
+use purser_types::{HistoryError, HistoryReader, LogTime, Sequence};
+
+use super::line_error::LineError;
+use super::moment::instant_text;
+use super::names::Names;
+use super::requests::account;
+use super::telling::Teller;
+use super::words::{Words, call_amount};
+use crate::account::AsOf;
+use crate::balance::Balance;
+use crate::chain::Hashed;
+use crate::command::{AccountName, Target};
+use crate::ledger::Ledger;
+
+/// Where questions are asked.
+pub(super) struct Desk<'a> {
+    pub(super) ledger: &'a Ledger,
+    pub(super) history: &'a dyn HistoryReader,
+    pub(super) names: &'a Names,
+    /// The account of the command before.
+    pub(super) account_before: Option<&'a AccountName>,
+    pub(super) now: LogTime,
+}
+
+/// A question about an account.
+enum Question<'a> {
+    Balance,
+    Totals,
+    Lots,
+    Entries,
+    Check(&'a str),
+    Hold(Target),
+    History(Target),
+}
+
+/// What is told, or why history could not be read.
+type Told = Result<Vec<String>, HistoryError>;
+
+impl Desk<'_> {
+    /// Whether `verb` is a question.
+    pub(super) fn answers(verb: &str) -> bool {
+        ["balance", "totals", "lots", "entries", "check", "hold", "history"].contains(&verb)
+    }
+
+    /// Answers a question.
+    pub(super) fn answer(&self, verb: &str, mut words: Words<'_>) -> Result<Told, LineError> {
+        let (name, question) = match verb {
+            "hold" | "history" => {
+                let word = words.plain("hold or charge")?;
+                let (name, target) = self.names.target(word, self.account_before)?;
+                let history = verb == "history";
+                (name, if history { Question::History(target) } else { Question::Hold(target) })
+            }
+            "balance" => (account(&mut words)?, Question::Balance),
+            "totals" => (account(&mut words)?, Question::Totals),
+            "lots" => (account(&mut words)?, Question::Lots),
+            "entries" => (account(&mut words)?, Question::Entries),
+            "check" => (account(&mut words)?, Question::Check(words.plain("amount")?)),
+            unknown => return Err(LineError::UnknownCommand(unknown.to_owned())),
+        };
+        words.end()?;
+        let found = self.ledger.account(&name).ok_or(LineError::NoAccount)?;
+        let teller = Teller { names: self.names, account: &name };
+        match found.at(self.now, self.history) {
+            Ok(view) => tell(&view, &question, &teller),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+}
+
+fn tell(view: &AsOf<'_>, question: &Question<'_>, teller: &Teller<'_>) -> Result<Told, LineError> {
+    let account = view.account();
+    Ok(match *question {
+        Question::Balance => Ok(vec![teller.balance(&account.balance())]),
+        Question::Totals => Ok(vec![totals(&account.balance())]),
+        Question::Lots => {
+            let lots = account.lots_from(Bound::Unbounded);
+            Ok(lots.map(|(number, lot)| teller.lot(*number, lot)).collect())
+        }
+        Question::Entries => entries(view, teller),
+        Question::Check(amount) => Ok(vec![check(view, teller, amount)?]),
+        Question::Hold(target) => hold(view, teller, target),
+        Question::History(target) => history(view, teller, target),
+    })
+}
+
+/// What has passed through the account.
+fn totals(balance: &Balance) -> String {
+    format!(
+        "granted={} authorized={} captured={} released={} refunded={} reclaimed={}",
+        balance.granted,
+        balance.authorized,
+        balance.captured,
+        balance.released,
+        balance.refunded,
+        balance.reclaimed,
+    )
+}
+
+fn check(view: &AsOf<'_>, teller: &Teller<'_>, amount: &str) -> Result<String, LineError> {
+    let verdict = view.account().check(call_amount(amount)?);
+    let lots = teller.portions(&verdict.lots);
+    Ok(match verdict.refusal {
+        None => format!("allowed{lots}"),
+        Some(refusal) => format!("rejected {}", teller.rejection(&refusal)),
+    })
+}
+
+fn hold(view: &AsOf<'_>, teller: &Teller<'_>, target: Target) -> Told {
+    let hold = view.hold(target)?;
+    Ok(vec![hold.map_or_else(|| "not found".to_owned(), |hold| teller.hold(&hold))])
+}
+
+/// What happened to a hold or charge, oldest first.
+fn history(view: &AsOf<'_>, teller: &Teller<'_>, target: Target) -> Told {
+    let Some(hold) = view.hold(target)? else {
+        return Ok(vec!["not found".to_owned()]);
+    };
+    let entries = view.account().hold_entries(&hold, view.history())?;
+    Ok(entries.iter().rev().map(|hashed| numbered(hashed, teller)).collect())
+}
+
+/// All entries, oldest first.
+fn entries(view: &AsOf<'_>, teller: &Teller<'_>) -> Told {
+    let last: Sequence = view.account().head().sequence;
+    let backwards = view.account().entries_back_from(last, view.history())?;
+    let entries: Vec<Hashed> = backwards.collect::<Result<_, _>>()?;
+    Ok(entries.iter().rev().map(|hashed| numbered(hashed, teller)).collect())
+}
+
+/// An entry with its place, its time, and who wanted it and why.
+fn numbered(hashed: &Hashed, teller: &Teller<'_>) -> String {
+    let entry = &hashed.entry;
+    let at = instant_text(entry.log_time);
+    let mut text = format!("{} @{at} {}", entry.sequence.0, teller.entry(entry));
+    for (name, value) in [("actor", &entry.actor), ("reason", &entry.reason)] {
+        if let Some(value) = value {
+            text.push_str(&format!(", {name}={value}"));
+        }
+    }
+    for (name, value) in entry.metadata.iter() {
+        text.push_str(&format!(", meta.{name}={value}"));
+    }
+    text
+}

@@ -1,0 +1,277 @@
+//! Answers in words: entries, rejections, balances.
+
+use purser_types::Credits;
+
+use super::moment::{instant_text, span_text};
+use super::names::Names;
+use crate::answer::{Outcome, Receipt};
+use crate::balance::Balance;
+use crate::command::{AccountName, Category, Grant, HoldNumber, LotNumber};
+use crate::entry::{Entry, Fact, Move};
+use crate::hold::{Hold, HoldState, Portion, Source, Spend};
+use crate::lot::{Lot, LotStatus, LotTerms};
+use crate::policy::{Policy, RefundExpired};
+use crate::rejection::Rejection;
+
+/// Tells of one account, by the transcript's names.
+pub(super) struct Teller<'a> {
+    pub(super) names: &'a Names,
+    pub(super) account: &'a AccountName,
+}
+
+impl Teller<'_> {
+    /// What became of a request that wrote no entry of its own; nothing to tell if it wrote one.
+    pub(super) fn outcome(
+        &self,
+        outcome: &Outcome,
+        is_new: impl Fn(&Entry) -> bool,
+    ) -> Option<String> {
+        let remembered = if outcome.replayed { " (remembered)" } else { "" };
+        match &outcome.result {
+            Err(rejection) => Some(format!("rejected {}{remembered}", self.rejection(rejection))),
+            Ok(receipt) if outcome.replayed => {
+                Some(format!("{}{remembered}", self.entry(&receipt.entry)))
+            }
+            Ok(receipt) if is_new(&receipt.entry) => None,
+            Ok(receipt) => Some(format!("{} (made before)", self.entry(&receipt.entry))),
+        }
+    }
+
+    /// The balance of an answer, with what it repaid.
+    pub(super) fn balance_of(&self, receipt: &Receipt) -> String {
+        let balance = self.balance(&receipt.balance);
+        if receipt.debt_repaid.is_zero() {
+            return balance;
+        }
+        format!("{balance}, repaid {}", receipt.debt_repaid)
+    }
+
+    /// `A=70 H=30`.
+    pub(super) fn balance(&self, balance: &Balance) -> String {
+        let figures = figures(&[
+            ("A", balance.available),
+            ("H", balance.held),
+            ("U", balance.used),
+            ("X", balance.expired),
+            ("V", balance.voided),
+            ("D", balance.debt),
+            ("P", balance.pending),
+        ]);
+        if figures.is_empty() { "A=0".to_owned() } else { figures.trim_start().to_owned() }
+    }
+
+    /// What an entry says, and the credits it moved.
+    pub(super) fn entry(&self, entry: &Entry) -> String {
+        let kind = entry.fact.kind();
+        format!("{kind}{}{}", self.fact(entry), self.moves(&entry.moves))
+    }
+
+    fn fact(&self, entry: &Entry) -> String {
+        let at = instant_text(entry.log_time);
+        match &entry.fact {
+            Fact::Opened { home, .. } => format!(" home={home}"),
+            Fact::Granted(terms) | Fact::AdjustedUp(terms) => {
+                let pending = if entry.log_time < terms.effective_at { " pending" } else { "" };
+                let lot = self.lot_name(LotNumber(entry.sequence));
+                format!(" {lot} {}{pending}{}", terms.amount, terms_text(terms))
+            }
+            Fact::LotEffective(lot) | Fact::LotExpired(lot) => {
+                format!(" {} at={at}", self.lot_name(*lot))
+            }
+            Fact::Voided(lot) => format!(" {}", self.lot_name(*lot)),
+            Fact::Authorized(hold) | Fact::Extended(hold) => {
+                let (name, until) = (self.hold_name(hold.number), instant_text(hold.expires_at));
+                format!(" {name} {} until={until}", hold.amount)
+            }
+            Fact::Captured(hold) | Fact::LateCaptured(hold) => {
+                let held = figures(&[("held", hold.held())]);
+                format!(" {} total={}{held}", self.hold_name(hold.number), hold.captured)
+            }
+            Fact::Charged(hold) => format!(" {} {}", self.hold_name(hold.number), hold.amount),
+            Fact::HoldExpired(hold) => format!(" {} at={at}", self.hold_name(hold.number)),
+            Fact::Released(hold) | Fact::DebtRepaid(hold) => {
+                format!(" {}", self.hold_name(hold.number))
+            }
+            Fact::Refunded { hold, .. } => {
+                format!(" {} refundable={}", self.hold_name(hold.number), hold.net())
+            }
+            Fact::Reclaimed(hold) => {
+                format!(" {} net={}", self.hold_name(hold.number), hold.net())
+            }
+            Fact::PolicySet(policy) => policy_text(policy),
+            Fact::AdjustedDown | Fact::Frozen | Fact::Unfrozen | Fact::Closed => String::new(),
+        }
+    }
+
+    /// `, held>used L1=20 L2=5, held>available L2=15`.
+    fn moves(&self, moves: &[Move]) -> String {
+        let mut text = String::new();
+        let mut way = None;
+        for step in moves {
+            if way != Some((step.from, step.to)) {
+                way = Some((step.from, step.to));
+                text.push_str(&format!(", {}>{}", step.from.name(), step.to.name()));
+            }
+            let payer = step.lot.map_or_else(|| "nobody".to_owned(), |lot| self.lot_name(lot));
+            text.push_str(&format!(" {payer}={}", step.amount));
+        }
+        text
+    }
+
+    /// A rejection's code, as the API names it, and its figures.
+    pub(super) fn rejection(&self, rejection: &Rejection) -> String {
+        match rejection {
+            Rejection::TenantNotFound => "tenant_not_found".to_owned(),
+            Rejection::TenantExists => "tenant_exists".to_owned(),
+            Rejection::HoldNotFound => "hold_not_found".to_owned(),
+            Rejection::ChargeNotFound => "charge_not_found".to_owned(),
+            Rejection::LotNotFound => "lot_not_found".to_owned(),
+            Rejection::InsufficientCredits { available, short_by } => {
+                format!("insufficient_credits available={available} short_by={short_by}")
+            }
+            Rejection::HoldExpired { expired_at } => {
+                format!("hold_expired at={}", instant_text(*expired_at))
+            }
+            Rejection::AlreadyCaptured { captured, sequence } => {
+                format!("already_captured total={captured} by=#{}", sequence.0)
+            }
+            Rejection::AlreadyReleased { sequence } => {
+                format!("already_released by=#{}", sequence.0)
+            }
+            Rejection::NothingCaptured => "nothing_captured".to_owned(),
+            Rejection::RefundExceedsCaptured { refundable } => {
+                format!("refund_exceeds_captured refundable={refundable}")
+            }
+            Rejection::NotRefunded => "not_refunded".to_owned(),
+            Rejection::AlreadyReclaimed => "already_reclaimed".to_owned(),
+            Rejection::AccountFrozen => "account_frozen".to_owned(),
+            Rejection::AccountClosed => "account_closed".to_owned(),
+            Rejection::NotFrozen => "not_frozen".to_owned(),
+            Rejection::CloseBlocked { holds, debt } => {
+                format!("close_blocked holds={holds} debt={debt}")
+            }
+            Rejection::SourceRefConflict { lot, amount } => {
+                format!("source_ref_conflict lot={} amount={amount}", self.lot_name(*lot))
+            }
+            Rejection::GrantExceedsCeiling => "grant_exceeds_ceiling".to_owned(),
+            Rejection::GrantExpired => "grant_already_expired".to_owned(),
+            Rejection::LotAlreadyVoided => "lot_already_voided".to_owned(),
+            Rejection::ExtendNotLater { expires_at } => {
+                format!("extend_not_later until={}", instant_text(*expires_at))
+            }
+            Rejection::ExtendTooLong { latest } => {
+                format!("extend_too_long latest={}", instant_text(*latest))
+            }
+            Rejection::StaleConfirmation { sequence } => {
+                format!("stale_confirmation sequence={}", sequence.0)
+            }
+            Rejection::KeyReused => "key_reused".to_owned(),
+            Rejection::BatchAborted { item } => format!("batch_aborted item={item}"),
+            Rejection::TooManyParts => "too_many_parts".to_owned(),
+            Rejection::AlreadyFrozen => "already_frozen".to_owned(),
+            Rejection::AmountOverflow => "amount_overflow".to_owned(),
+        }
+    }
+
+    /// A lot as it stands: its parts, and its terms where they are not the usual ones.
+    pub(super) fn lot(&self, number: LotNumber, lot: &Lot) -> String {
+        let status = match lot.status() {
+            LotStatus::Pending => "pending",
+            LotStatus::Active => "active",
+            LotStatus::Expired => "expired",
+            LotStatus::Voided => "voided",
+            LotStatus::Spent => "spent",
+        };
+        let parts = figures(&[
+            ("pending", lot.waiting),
+            ("free", lot.free),
+            ("held", lot.held),
+            ("used", lot.used),
+            ("expired", lot.expired),
+            ("voided", lot.voided),
+        ]);
+        format!("{} {status}{parts}{}", self.lot_name(number), terms_text(&lot.terms))
+    }
+
+    /// A hold or charge as it stands.
+    pub(super) fn hold(&self, hold: &Hold) -> String {
+        let state = match hold.state {
+            HoldState::Active => "active",
+            HoldState::Captured => "captured",
+            HoldState::Released => "released",
+            HoldState::Expired => "expired",
+        };
+        let totals = figures(&[
+            ("captured", hold.captured),
+            ("refunded", hold.refunded),
+            ("reclaimed", hold.reclaimed.unwrap_or(Credits::ZERO)),
+        ]);
+        let name = self.hold_name(hold.number);
+        let until = instant_text(hold.expires_at);
+        let mut text = format!("{name} {state} {}{totals} until={until}", hold.amount);
+        if !hold.pins.is_empty() {
+            text.push_str(&format!(", pins{}", self.portions(&hold.pins)));
+        }
+        if !hold.spent.is_empty() {
+            text.push_str(&format!(", spent{}", self.spends(&hold.spent)));
+        }
+        text
+    }
+
+    /// ` L1=20 L2=10`.
+    pub(super) fn portions(&self, portions: &[Portion]) -> String {
+        let text =
+            |portion: &Portion| format!(" {}={}", self.lot_name(portion.lot), portion.amount);
+        portions.iter().map(text).collect()
+    }
+
+    fn spends(&self, spends: &[Spend]) -> String {
+        let text = |spend: &Spend| match spend.source {
+            Source::Lot(lot) => format!(" {}={}", self.lot_name(lot), spend.amount),
+            Source::Debt(_) => format!(" debt={}", spend.amount),
+        };
+        spends.iter().map(text).collect()
+    }
+
+    fn lot_name(&self, lot: LotNumber) -> String {
+        self.names.of(self.account, lot.0)
+    }
+
+    fn hold_name(&self, hold: HoldNumber) -> String {
+        self.names.of(self.account, hold.0)
+    }
+}
+
+/// ` name=amount` for each amount that is not zero.
+fn figures(figures: &[(&str, Credits)]) -> String {
+    let shown = figures.iter().filter(|(_, amount)| !amount.is_zero());
+    shown.map(|(name, amount)| format!(" {name}={amount}")).collect()
+}
+
+/// A lot's terms, without those that are the usual ones.
+fn terms_text(terms: &LotTerms) -> String {
+    let mut text = String::new();
+    if terms.priority != Grant::PRIORITY_DEFAULT {
+        text.push_str(&format!(" priority={}", terms.priority));
+    }
+    if terms.category == Category::Promotional {
+        text.push_str(" promotional");
+    }
+    if let Some(expires_at) = terms.expires_at {
+        text.push_str(&format!(" until={}", instant_text(expires_at)));
+    }
+    text
+}
+
+fn policy_text(policy: &Policy) -> String {
+    let refund_expired = match policy.refund_expired {
+        RefundExpired::Lapse => "lapse".to_owned(),
+        RefundExpired::Regrant { days } => format!("regrant:{days}d"),
+    };
+    format!(
+        " debt_limit={} refund_expired={refund_expired} key_retention={} record_retention={}",
+        policy.debt_limit,
+        span_text(policy.key_retention),
+        span_text(policy.record_retention),
+    )
+}

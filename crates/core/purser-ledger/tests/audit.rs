@@ -1,0 +1,170 @@
+//! The audit finds what it is for: each way of altering a history, and each difference from it.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use purser_ledger::audit::Audit;
+use purser_ledger::scenario::MemoryHistory;
+use purser_ledger::{
+    AccountName, Authorize, Bucket, Capture, Category, Command, Context, Entry, Grant, HoldNumber,
+    HoldState, IfExpired, Item, Ledger, Open, Operation, Policy, Record, Release, codec,
+};
+use purser_types::{
+    Credits, LogTime, OperationId, Position, Region, Sequence, Span, TenantId, Unit,
+};
+
+fn credits(amount: u64) -> Credits {
+    Credits::from_u64(amount).unwrap()
+}
+
+fn at(seconds: u64) -> LogTime {
+    LogTime::ZERO.saturating_add(Span::from_secs(seconds))
+}
+
+fn name() -> AccountName {
+    AccountName { tenant: TenantId::parse("acme").unwrap(), unit: Unit::credits() }
+}
+
+/// Opened, granted 100, two holds of 40 and 30, the first captured, the second released.
+fn operations() -> Vec<Operation> {
+    let authorize = |amount| {
+        Operation::Authorize(Authorize {
+            amount: credits(amount),
+            ttl: Span::from_secs(600),
+            reference: None,
+        })
+    };
+    let hold = |sequence| HoldNumber(Sequence(sequence));
+    vec![
+        Operation::Open(Open { home: Region::parse("us").unwrap(), policy: Policy::default() }),
+        Operation::Grant(Grant {
+            amount: credits(100),
+            category: Category::Paid,
+            priority: Grant::PRIORITY_DEFAULT,
+            effective_at: None,
+            expires_at: None,
+            source_ref: None,
+        }),
+        authorize(40),
+        authorize(30),
+        Operation::Capture(Capture {
+            hold: hold(3),
+            amount: Some(credits(40)),
+            is_final: true,
+            allow_debt: false,
+            if_expired: IfExpired::Refuse,
+        }),
+        Operation::Release(Release { hold: hold(4) }),
+        authorize(10),
+    ]
+}
+
+fn lived() -> (Ledger, Vec<(Position, Record)>) {
+    let (mut ledger, mut history) = (Ledger::default(), MemoryHistory::default());
+    for (operation, second) in operations().into_iter().zip(1..) {
+        let items = vec![Item { context: Context::default(), operation }];
+        let command = Command::Account { account: name(), items };
+        let id = OperationId { index: second, ordinal: 0 };
+        ledger.apply_command(&command, at(second), id, &mut history).unwrap();
+    }
+    let records = history.records_from(Position(0));
+    let records = records.map(|(at, bytes)| (at, codec::decode(bytes).unwrap())).collect();
+    (ledger, records)
+}
+
+/// Folds records until the first finding.
+fn fold(records: &[(Position, Record)]) -> (Audit, Option<String>) {
+    let mut audit = Audit::default();
+    for (position, record) in records {
+        if let Err(finding) = audit.fold(*position, &codec::encode(record)) {
+            return (audit, Some(finding.detail));
+        }
+    }
+    (audit, None)
+}
+
+#[track_caller]
+fn check_finds(alter: impl FnOnce(&mut Vec<(Position, Record)>), expected: &str) {
+    let (_, mut records) = lived();
+    assert_eq!(fold(&records).1, None);
+    alter(&mut records);
+    let found = fold(&records).1.unwrap_or_default();
+    assert!(found.contains(expected), "found {found:?}, expected {expected:?}");
+}
+
+/// Alters the entry with `sequence`, and makes the chain behind it whole again.
+#[track_caller]
+fn check_finds_forged(sequence: usize, alter: impl FnOnce(&mut Entry), expected: &str) {
+    let forge = |records: &mut Vec<(Position, Record)>| {
+        let mut entry: Entry = codec::decode(&records[sequence - 1].1.entry).unwrap();
+        alter(&mut entry);
+        records[sequence - 1].1.entry = codec::encode(&entry);
+        for place in sequence..records.len() {
+            let before = purser_ledger::hash_of(&records[place - 1].1.entry);
+            let mut entry: Entry = codec::decode(&records[place].1.entry).unwrap();
+            entry.prev_hash = before;
+            records[place].1.entry = codec::encode(&entry);
+        }
+    };
+    check_finds(forge, expected);
+}
+
+#[test]
+fn a_broken_chain_is_found() {
+    check_finds(|records| drop(records.remove(4)), "sequence");
+    check_finds(|records| records.swap(2, 3), "sequence");
+    check_finds(|records| records[3].1.previous = None, "place of the entry before");
+    check_finds(|records| drop(records.remove(0)), "sequence");
+    let alter = |records: &mut Vec<(Position, Record)>| {
+        let mut entry: Entry = codec::decode(&records[2].1.entry).unwrap();
+        entry.reason = Some("another".into());
+        records[2].1.entry = codec::encode(&entry);
+    };
+    check_finds(alter, "hash of the entry before");
+}
+
+#[test]
+fn a_forged_entry_is_found_even_if_the_chain_is_whole_again() {
+    check_finds_forged(1, |entry| entry.prev_hash = [7; 32], "first hash");
+    check_finds_forged(4, |entry| entry.log_time = at(1), "log time");
+    check_finds_forged(2, |entry| entry.moves[0].amount = credits(101), "overdrawn");
+    check_finds_forged(5, |entry| entry.balance.used = credits(39), "used is");
+    check_finds_forged(3, |entry| entry.moves[0].amount = credits(140), "overdrawn");
+    check_finds_forged(3, |entry| entry.moves[0].lot = None, "without a lot");
+    check_finds_forged(3, |entry| entry.moves[0].to = Bucket::Used, "held is");
+}
+
+#[test]
+fn a_hold_that_comes_back_or_ends_twice_is_found() {
+    use purser_ledger::Fact;
+    let revive = |entry: &mut Entry| {
+        let Fact::Authorized(hold) = &entry.fact else { return };
+        let mut hold = hold.clone();
+        hold.number = HoldNumber(Sequence(4));
+        entry.fact = Fact::Extended(hold);
+    };
+    check_finds_forged(7, revive, "came back to life");
+    let end_again = |entry: &mut Entry| {
+        let Fact::Authorized(hold) = &entry.fact else { return };
+        let mut hold = hold.clone();
+        hold.number = HoldNumber(Sequence(4));
+        hold.state = HoldState::Captured;
+        hold.pins.clear();
+        entry.fact = Fact::Captured(hold);
+    };
+    check_finds_forged(7, end_again, "the end of a hold that had ended");
+}
+
+#[test]
+fn a_live_ledger_that_is_not_what_the_entries_make_is_found() {
+    let (ledger, records) = lived();
+    let (audit, _) = fold(&records);
+    assert_eq!(audit.compare(&ledger), []);
+
+    let shorter = fold(&records[..6]).0.compare(&ledger);
+    let details: Vec<&str> = shorter.iter().map(|finding| finding.detail.as_str()).collect();
+    for part in ["live sequence", "live holds", "lot 2 free", "agenda"] {
+        assert!(details.iter().any(|detail| detail.contains(part)), "{part}: {details:?}");
+    }
+    let none = Audit::default().compare(&ledger);
+    assert!(none[0].detail.contains("0 accounts have entries, 1 are live"), "{none:?}");
+}

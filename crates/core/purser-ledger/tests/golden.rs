@@ -1,0 +1,511 @@
+//! The bytes of commands, entries, rejections and snapshots, pinned.
+//!
+//! What a release has written, every later one reads: a released form gets a case of its own
+//! beside the new one. `UPDATE_EXPECT=1` rewrites the files; before the first release that is a
+//! change like any other, afterwards it is not allowed.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod expectation;
+
+use std::collections::BTreeMap;
+use std::fmt::{Debug, Write as _};
+
+use minicbor::{Decode, Encode};
+use purser_ledger::scenario::MemoryHistory;
+use purser_ledger::{
+    AccountName, Adjust, Answer, Authorize, Balance, Bucket, Capture, Category, Charge, Close,
+    Command, Confirm, Context, Entry, Extend, Fact, Grant, Hold, HoldKind, HoldNumber, HoldState,
+    IfExpired, Item, Ledger, LotNumber, LotTerms, Metadata, Move, Open, Operation, Outcome, Policy,
+    PolicyChange, Portion, Reclaim, Refund, RefundExpired, Rejection, Release, Source, Spend,
+    Target, Void, codec,
+};
+use purser_types::{
+    Credits, IdempotencyKey, LogTime, Machine, OperationId, Region, Sequence, Span, Stamped,
+    TenantId, Unit,
+};
+
+#[test]
+fn the_bytes_of_commands_are_pinned() {
+    let operations = operations();
+    let mut commands: Vec<(&str, Command)> = Vec::new();
+    for (operation, number) in operations.into_iter().zip(0..) {
+        let (name, expected) = operation_number(&operation);
+        assert_eq!((expected, variant(&operation)), (number, number), "{name}");
+        commands.push((name, command(vec![Item { context: context(), operation }])));
+    }
+    let bare = Item { context: Context::default(), operation: Operation::Freeze };
+    let freeze = Item { context: context(), operation: Operation::Freeze };
+    commands.push(("batch", command(vec![bare, freeze])));
+    commands.push(("sweep", Command::Sweep { accounts_max: 1_000 }));
+    check_bytes("golden/commands.txt", &commands);
+}
+
+#[test]
+fn the_bytes_of_entries_are_pinned() {
+    let mut entries: Vec<(&str, Entry)> = Vec::new();
+    for (fact, number) in facts().into_iter().zip(0..) {
+        let (name, expected) = fact_number(&fact);
+        assert_eq!((expected, variant(&fact)), (number, number), "{name}");
+        entries.push((name, entry(fact)));
+    }
+    check_bytes("golden/entries.txt", &entries);
+}
+
+#[test]
+fn the_bytes_of_rejections_are_pinned() {
+    let mut rejections: Vec<(String, Rejection)> = Vec::new();
+    for (rejection, number) in rejections_in_order().into_iter().zip(0..) {
+        assert_eq!(variant(&rejection), number, "{rejection:?}");
+        rejections.push((rejection.to_string().replace(' ', "_"), rejection));
+    }
+    check_bytes("golden/rejections.txt", &rejections);
+}
+
+#[test]
+fn the_bytes_of_a_snapshot_are_pinned() {
+    let (mut ledger, mut history) = lived_ledger();
+    let chunks: Vec<Vec<u8>> = ledger.snapshot().collect();
+    let lines = chunks.iter().map(|chunk| hex(chunk) + "\n");
+    let path = expectation::path("golden/snapshot.txt");
+    expectation::check(&path, &lines.collect::<String>());
+
+    let kept = std::fs::read_to_string(&path).unwrap();
+    let mut restored = Ledger::restore(&mut kept.lines().map(unhex)).unwrap();
+    assert_eq!(restored.digest(), ledger.digest());
+    // It goes on where it was: with its keys, its holds, and what will be due.
+    let mut other_history = history.clone();
+    for (operation, index) in lived().into_iter().chain([Operation::Freeze]).zip(1..) {
+        let answer = apply(&mut ledger, &mut history, &operation, index, 500);
+        assert_eq!(apply(&mut restored, &mut other_history, &operation, index, 500), answer);
+        let replayed = |outcomes: &[Outcome]| outcomes.iter().all(|outcome| outcome.replayed);
+        let again = matches!(&answer, Answer::Account(outcomes) if replayed(outcomes));
+        assert_eq!(again, operation != Operation::Freeze, "{operation:?}");
+    }
+    assert_eq!(restored.digest(), ledger.digest());
+    assert_eq!(other_history, history);
+}
+
+#[test]
+fn an_unknown_variant_is_an_error_and_not_another_variant() {
+    for number in [29_u32, 100, 70_000] {
+        check_unreadable::<Command>(&variant_bytes(number));
+        check_unreadable::<Operation>(&variant_bytes(number));
+        check_unreadable::<Fact>(&variant_bytes(number));
+        check_unreadable::<Rejection>(&variant_bytes(number));
+        check_unreadable::<Target>(&variant_bytes(number));
+        check_unreadable::<Source>(&variant_bytes(number));
+        check_unreadable::<RefundExpired>(&variant_bytes(number));
+        let bare = minicbor::to_vec(number).unwrap();
+        check_unreadable::<Category>(&bare);
+        check_unreadable::<Bucket>(&bare);
+        check_unreadable::<HoldState>(&bare);
+        check_unreadable::<HoldKind>(&bare);
+        check_unreadable::<IfExpired>(&bare);
+    }
+}
+
+#[test]
+fn damaged_bytes_are_an_error() {
+    let bytes =
+        codec::encode(&command(vec![Item { context: context(), operation: Operation::Freeze }]));
+    for end in 0..bytes.len() {
+        check_unreadable::<Command>(&bytes[..end]);
+    }
+    let longer: Vec<u8> = bytes.iter().copied().chain([0]).collect();
+    check_unreadable::<Command>(&longer);
+    // An amount beyond the largest there is.
+    check_unreadable::<Credits>(&minicbor::to_vec(u64::MAX).unwrap());
+}
+
+/// Compares bytes with the file, and what the file says with the values.
+#[track_caller]
+fn check_bytes<N, T>(file: &str, values: &[(N, T)])
+where
+    N: AsRef<str>,
+    T: Encode<()> + for<'b> Decode<'b, ()> + PartialEq + Debug,
+{
+    let mut text = String::new();
+    for (name, value) in values {
+        writeln!(text, "{} {}", name.as_ref(), hex(&codec::encode(value))).unwrap();
+    }
+    let path = expectation::path(file);
+    expectation::check(&path, &text);
+
+    let kept = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(kept.lines().count(), values.len());
+    for (line, (_, value)) in kept.lines().zip(values) {
+        let bytes = unhex(line.split_once(' ').unwrap().1);
+        assert_eq!(&codec::decode::<T>(&bytes).unwrap(), value, "{line}");
+    }
+}
+
+#[track_caller]
+fn check_unreadable<T: for<'b> Decode<'b, ()> + Debug>(bytes: &[u8]) {
+    let decoded = codec::decode::<T>(bytes);
+    assert!(decoded.is_err(), "{} is read as {decoded:?}", hex(bytes));
+}
+
+/// The number under which an enum's variant is written.
+fn variant<T: Encode<()>>(value: &T) -> u32 {
+    let bytes = codec::encode(value);
+    let mut decoder = minicbor::Decoder::new(&bytes);
+    decoder.array().unwrap();
+    decoder.u32().unwrap()
+}
+
+/// A variant with a number and no fields.
+fn variant_bytes(number: u32) -> Vec<u8> {
+    let mut encoder = minicbor::Encoder::new(Vec::new());
+    encoder.array(2).unwrap().u32(number).unwrap().array(0).unwrap();
+    encoder.into_writer()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    let pairs = text.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap());
+    pairs.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
+}
+
+fn account() -> AccountName {
+    AccountName { tenant: TenantId::parse("acme").unwrap(), unit: Unit::credits() }
+}
+
+fn command(items: Vec<Item>) -> Command {
+    Command::Account { account: account(), items }
+}
+
+fn context() -> Context {
+    let notes = BTreeMap::from([("ticket".into(), "T-1".into())]);
+    Context {
+        key: Some(IdempotencyKey::parse("key 1").unwrap()),
+        actor: Some("kim".into()),
+        reason: Some("because".into()),
+        request_id: Some("request 1".into()),
+        metadata: Metadata::from_pairs(notes).unwrap(),
+    }
+}
+
+fn credits(amount: u64) -> Credits {
+    Credits::from_u64(amount).unwrap()
+}
+
+fn at(seconds: u64) -> LogTime {
+    LogTime::ZERO.saturating_add(Span::from_secs(seconds))
+}
+
+fn sequence(number: u64) -> Sequence {
+    Sequence(number)
+}
+
+fn hold_number() -> HoldNumber {
+    HoldNumber(sequence(3))
+}
+
+fn lot_number() -> LotNumber {
+    LotNumber(sequence(2))
+}
+
+fn policy() -> Policy {
+    Policy {
+        debt_limit: credits(50),
+        refund_expired: RefundExpired::Regrant { days: 7 },
+        ..Policy::default()
+    }
+}
+
+/// One of each operation, in the order of their numbers.
+fn operations() -> Vec<Operation> {
+    let target = Target::Charge(hold_number());
+    let until = at(900);
+    vec![
+        Operation::Open(Open { home: Region::parse("eu-1").unwrap(), policy: policy() }),
+        Operation::Grant(grant()),
+        Operation::Authorize(Authorize {
+            amount: credits(40),
+            ttl: Span::from_secs(60),
+            reference: Some("frame-7".into()),
+        }),
+        Operation::Capture(Capture {
+            hold: hold_number(),
+            amount: Some(credits(25)),
+            is_final: false,
+            allow_debt: true,
+            if_expired: IfExpired::Charge,
+        }),
+        Operation::Release(Release { hold: hold_number() }),
+        Operation::Extend(Extend { hold: hold_number(), until }),
+        Operation::Charge(Charge { amount: credits(5), allow_debt: false, reference: None }),
+        Operation::Refund(Refund { target, amount: Some(credits(20)) }),
+        Operation::Reclaim(Reclaim { target: Target::Hold(hold_number()) }),
+        Operation::Void(Void { lot: lot_number(), confirm: Confirm(sequence(9)) }),
+        Operation::Adjust(Adjust::Remove { amount: credits(5) }),
+        Operation::SetPolicy(PolicyChange {
+            debt_limit: Some(credits(50)),
+            refund_expired: Some(RefundExpired::Lapse),
+            key_retention: None,
+            record_retention: None,
+        }),
+        Operation::Freeze,
+        Operation::Unfreeze,
+        Operation::Close(Close { confirm: Confirm(sequence(9)) }),
+    ]
+}
+
+fn grant() -> Grant {
+    Grant {
+        amount: credits(100),
+        category: Category::Promotional,
+        priority: 7,
+        effective_at: Some(at(10)),
+        expires_at: Some(at(1_000)),
+        source_ref: Some("pay_1".into()),
+    }
+}
+
+/// An operation's name and number. Numbers are never used again.
+fn operation_number(operation: &Operation) -> (&'static str, u32) {
+    match operation {
+        Operation::Open(_) => ("open", 0),
+        Operation::Grant(_) => ("grant", 1),
+        Operation::Authorize(_) => ("authorize", 2),
+        Operation::Capture(_) => ("capture", 3),
+        Operation::Release(_) => ("release", 4),
+        Operation::Extend(_) => ("extend", 5),
+        Operation::Charge(_) => ("charge", 6),
+        Operation::Refund(_) => ("refund", 7),
+        Operation::Reclaim(_) => ("reclaim", 8),
+        Operation::Void(_) => ("void", 9),
+        Operation::Adjust(_) => ("adjust", 10),
+        Operation::SetPolicy(_) => ("set_policy", 11),
+        Operation::Freeze => ("freeze", 12),
+        Operation::Unfreeze => ("unfreeze", 13),
+        Operation::Close(_) => ("close", 14),
+    }
+}
+
+/// One of each fact, in the order of their numbers.
+fn facts() -> Vec<Fact> {
+    let home = Region::parse("eu-1").unwrap();
+    vec![
+        Fact::Opened { account: account(), home, policy: policy() },
+        Fact::Granted(terms()),
+        Fact::LotEffective(lot_number()),
+        Fact::LotExpired(lot_number()),
+        Fact::Authorized(hold()),
+        Fact::Captured(hold()),
+        Fact::Released(hold()),
+        Fact::HoldExpired(hold()),
+        Fact::Extended(hold()),
+        Fact::Charged(hold()),
+        Fact::LateCaptured(hold()),
+        Fact::Refunded { hold: hold(), regrant: Some(terms()) },
+        Fact::Reclaimed(hold()),
+        Fact::DebtRepaid(hold()),
+        Fact::Voided(lot_number()),
+        Fact::AdjustedUp(terms()),
+        Fact::AdjustedDown,
+        Fact::PolicySet(policy()),
+        Fact::Frozen,
+        Fact::Unfrozen,
+        Fact::Closed,
+    ]
+}
+
+/// A fact's name and number. Numbers are never used again.
+fn fact_number(fact: &Fact) -> (&'static str, u32) {
+    match fact {
+        Fact::Opened { .. } => ("opened", 0),
+        Fact::Granted(_) => ("granted", 1),
+        Fact::LotEffective(_) => ("lot_effective", 2),
+        Fact::LotExpired(_) => ("lot_expired", 3),
+        Fact::Authorized(_) => ("authorized", 4),
+        Fact::Captured(_) => ("captured", 5),
+        Fact::Released(_) => ("released", 6),
+        Fact::HoldExpired(_) => ("hold_expired", 7),
+        Fact::Extended(_) => ("extended", 8),
+        Fact::Charged(_) => ("charged", 9),
+        Fact::LateCaptured(_) => ("late_captured", 10),
+        Fact::Refunded { .. } => ("refunded", 11),
+        Fact::Reclaimed(_) => ("reclaimed", 12),
+        Fact::DebtRepaid(_) => ("debt_repaid", 13),
+        Fact::Voided(_) => ("voided", 14),
+        Fact::AdjustedUp(_) => ("adjusted_up", 15),
+        Fact::AdjustedDown => ("adjusted_down", 16),
+        Fact::PolicySet(_) => ("policy_set", 17),
+        Fact::Frozen => ("frozen", 18),
+        Fact::Unfrozen => ("unfrozen", 19),
+        Fact::Closed => ("closed", 20),
+    }
+}
+
+/// An entry with something in every field.
+fn entry(fact: Fact) -> Entry {
+    let Context { key, actor, reason, request_id, metadata } = context();
+    let step = |lot, from, to| Move { lot, from, to, amount: credits(30) };
+    Entry {
+        sequence: sequence(7),
+        log_time: at(60),
+        operation: OperationId { index: 12, ordinal: 1 },
+        fact,
+        moves: vec![
+            step(Some(lot_number()), Bucket::Held, Bucket::Used),
+            step(None, Bucket::Debt, Bucket::Used),
+        ],
+        balance: Balance {
+            granted: credits(100),
+            available: credits(1),
+            held: credits(2),
+            used: credits(3),
+            expired: credits(4),
+            voided: credits(5),
+            debt: credits(6),
+            pending: credits(7),
+            ..Balance::default()
+        },
+        key,
+        actor,
+        reason,
+        request_id,
+        metadata,
+        prev_hash: [0xab; 32],
+    }
+}
+
+fn terms() -> LotTerms {
+    LotTerms {
+        amount: credits(100),
+        category: Category::Paid,
+        priority: 100,
+        effective_at: at(10),
+        expires_at: Some(at(1_000)),
+        source_ref: Some("pay_1".into()),
+    }
+}
+
+/// A hold with something in every field.
+fn hold() -> Hold {
+    Hold {
+        number: hold_number(),
+        kind: HoldKind::Hold,
+        state: HoldState::Active,
+        amount: credits(80),
+        captured: credits(50),
+        refunded: credits(10),
+        reclaimed: Some(credits(5)),
+        created_at: at(1),
+        expires_at: at(901),
+        pins: vec![Portion { lot: lot_number(), amount: credits(30) }],
+        spent: vec![
+            Spend { source: Source::Lot(lot_number()), amount: credits(40) },
+            Spend { source: Source::Debt(sequence(5)), amount: credits(5) },
+        ],
+        reference: Some("frame-7".into()),
+        changed_by: sequence(6),
+        changed_before: Some(sequence(5)),
+        ended_by: Some(sequence(6)),
+    }
+}
+
+/// One of each rejection, in the order of their numbers.
+fn rejections_in_order() -> Vec<Rejection> {
+    let sequence = sequence(9);
+    vec![
+        Rejection::TenantNotFound,
+        Rejection::TenantExists,
+        Rejection::HoldNotFound,
+        Rejection::ChargeNotFound,
+        Rejection::LotNotFound,
+        Rejection::InsufficientCredits { available: credits(10), short_by: credits(20) },
+        Rejection::HoldExpired { expired_at: at(60) },
+        Rejection::AlreadyCaptured { captured: credits(40), sequence },
+        Rejection::AlreadyReleased { sequence },
+        Rejection::NothingCaptured,
+        Rejection::RefundExceedsCaptured { refundable: credits(40) },
+        Rejection::NotRefunded,
+        Rejection::AlreadyReclaimed,
+        Rejection::AccountFrozen,
+        Rejection::AccountClosed,
+        Rejection::NotFrozen,
+        Rejection::CloseBlocked { holds: 1, debt: credits(5) },
+        Rejection::SourceRefConflict { lot: lot_number(), amount: credits(500) },
+        Rejection::GrantExceedsCeiling,
+        Rejection::GrantExpired,
+        Rejection::LotAlreadyVoided,
+        Rejection::ExtendNotLater { expires_at: at(60) },
+        Rejection::ExtendTooLong { latest: at(604_800) },
+        Rejection::StaleConfirmation { sequence },
+        Rejection::KeyReused,
+        Rejection::BatchAborted { item: 1 },
+        Rejection::AmountOverflow,
+        Rejection::AlreadyFrozen,
+        Rejection::TooManyParts,
+    ]
+}
+
+/// What a ledger lived through whose snapshot has some of every kind of piece: a pinned lot, a
+/// pending one, one that expired, a live hold, an ended one, a debt, and keys.
+fn lived() -> Vec<Operation> {
+    let grant = |amount, effective_at, expires_at, source_ref| Grant {
+        amount: credits(amount),
+        effective_at,
+        expires_at,
+        source_ref,
+        ..grant()
+    };
+    let authorize = |amount, ttl| Authorize {
+        amount: credits(amount),
+        ttl: Span::from_secs(ttl),
+        reference: Some("frame-7".into()),
+    };
+    let mut lived = vec![
+        Operation::Open(Open { home: Region::parse("eu-1").unwrap(), policy: policy() }),
+        Operation::Grant(grant(10, None, Some(at(5)), None)),
+        Operation::Grant(grant(100, None, Some(at(1_000)), Some("pay_1".into()))),
+        Operation::Grant(grant(50, Some(at(600)), None, Some("pay_2".into()))),
+        Operation::Authorize(authorize(60, 300)),
+        Operation::Authorize(authorize(20, 60)),
+        Operation::Charge(Charge { amount: credits(70), allow_debt: true, reference: None }),
+        Operation::Charge(Charge { amount: credits(1_000), allow_debt: false, reference: None }),
+    ];
+    // Enough entries for the account to remember where one of them stands.
+    let limits = (0..64).map(|limit| PolicyChange {
+        debt_limit: Some(credits(1_000 + limit)),
+        ..PolicyChange::default()
+    });
+    lived.splice(1..1, limits.map(Operation::SetPolicy));
+    lived
+}
+
+fn lived_ledger() -> (Ledger, MemoryHistory) {
+    let (mut ledger, mut history) = (Ledger::default(), MemoryHistory::default());
+    for (operation, index) in lived().into_iter().zip(1..) {
+        let answer = apply(&mut ledger, &mut history, &operation, index, 2);
+        let accepted = matches!(&answer, Answer::Account(outcomes) if outcomes[0].result.is_ok());
+        let refused = matches!(&operation, Operation::Charge(charge) if !charge.allow_debt);
+        assert_eq!(accepted, !refused, "{operation:?}: {answer:?}");
+    }
+    // The short-lived hold ends, and the lot that was due to.
+    let sweep = codec::encode(&Command::Sweep { accounts_max: 1 });
+    let stamped = Stamped { index: 99, ordinal: 0, at: at(70), command: &sweep };
+    assert_eq!(ledger.apply(stamped, &mut history).unwrap(), Answer::Swept { accounts: 1 });
+    (ledger, history)
+}
+
+/// Applies an operation under a key that belongs to its index.
+fn apply(
+    ledger: &mut Ledger,
+    history: &mut MemoryHistory,
+    operation: &Operation,
+    index: u64,
+    seconds: u64,
+) -> Answer {
+    let key = Some(IdempotencyKey::parse(&format!("key-{index}")).unwrap());
+    let context = Context { key, ..context() };
+    let command = codec::encode(&command(vec![Item { context, operation: operation.clone() }]));
+    let stamped = Stamped { index, ordinal: 0, at: at(seconds), command: &command };
+    ledger.apply(stamped, history).unwrap()
+}

@@ -1,0 +1,132 @@
+//! The readable specification of the ledger: transcripts of commands and answers.
+//!
+//! Each file of `tests/scenarios/` is a test. `k…` are faults that others had, `s…` is what the
+//! specification says and no fault covers. `UPDATE_EXPECT=1` rewrites the answers; the change is
+//! reviewed as a diff.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod expectation;
+
+use std::collections::BTreeSet;
+
+use purser_ledger::scenario;
+
+/// One test for each transcript, and the list of all of them.
+macro_rules! transcripts {
+    ($($name:ident,)+) => {
+        const TRANSCRIPTS: &[&str] = &[$(stringify!($name)),+];
+
+        $(#[test]
+        fn $name() {
+            check_transcript(stringify!($name));
+        })+
+    };
+}
+
+transcripts! {
+    k001_another_body_under_a_running_key,
+    k002_one_key_another_resource,
+    k004_which_answers_are_remembered,
+    k006_a_retry_is_recognised_as_the_same_request,
+    k007_two_racers_with_one_key,
+    k009_abandoned_holds_come_back_before_any_sweep,
+    k009b_a_sweep_writes_down_what_was_true_before,
+    k011_ending_a_hold_that_has_ended,
+    k012_held_credits_count_on_every_path,
+    k013_the_id_of_a_refused_authorize,
+    k015_release_goes_back_to_the_lots_it_came_from,
+    k016_charged_work_repeated_under_a_new_hold,
+    k017_the_last_capture_frees_the_rest,
+    k018_over_capture_debt_and_the_next_grant,
+    k018b_debt_stops_at_its_limit,
+    k020_capture_and_release_at_once,
+    k021_an_expired_lot_that_no_sweep_has_seen,
+    k023_two_lots_meet_at_one_instant,
+    k026_one_purchase_two_grants,
+    k027_refunds_repeated_with_new_keys,
+    k028_refunds_at_the_same_time,
+    k029_the_bound_is_what_was_captured,
+    k030_refund_of_a_charge_that_took_two_lots,
+    k032_refund_out_of_order,
+    k034_refunded_on_time_out_delivered_later,
+    k036_reclaim_with_too_few_credits,
+    k038_refunded_credits_expired_before_the_reclaim,
+    k045_two_holds_over_both_lots,
+    k046_committed_and_the_answer_lost,
+    k048_restart,
+    k049_a_deposed_leader,
+    k060_a_settings_change_carries_no_balance,
+    k064_lots_and_not_only_totals,
+    k065_one_resolution_of_time,
+    k067_negative_zero_and_magic_amounts,
+    k067b_a_capture_of_nothing_that_is_not_the_last,
+    k068_the_ends_of_a_64_bit_integer,
+    k068b_debt_at_the_end_of_the_range,
+    k069_two_to_the_53_and_one,
+    k071_spellings_of_thirty,
+    k072_an_expiry_is_an_instant,
+    k074_second_sixty,
+    s01_opening_an_account,
+    s02_burn_down_order,
+    s03_a_grant_that_would_never_be_effective,
+    s04_one_source_one_grant,
+    s05_pinned_credits_outlive_their_lot,
+    s06_several_things_due_at_one_instant,
+    s07_events_take_effect_in_the_order_of_their_instants,
+    s08_void,
+    s09_a_destructive_act_confirms_what_it_saw,
+    s10_extend_moves_a_deadline_later,
+    s11_time_to_live,
+    s12_late_capture,
+    s13_a_late_capture_within_the_deadline_is_a_capture,
+    s14_charge_and_check,
+    s15_debt_is_repaid_oldest_first,
+    s16_an_order_that_survives_repayment,
+    s17_refund_into_an_expired_lot,
+    s18_refund_into_an_expired_lot_with_regrant,
+    s19_a_regrant_pays_debt,
+    s20_reclaim,
+    s21_reclaim_books_beyond_the_limit,
+    s22_adjust,
+    s23_freeze,
+    s24_close,
+    s25_a_key_is_kept_for_24_hours_exactly,
+    s26_guards_that_outlive_the_key,
+    s27_keys_of_different_requests,
+    s28_a_replay_tells_the_whole_answer_again,
+    s29_an_atomic_batch,
+    s30_a_batch_opens_no_account,
+    s31_a_batch_is_decided_as_of_one_instant,
+    s32_a_refusal_in_a_batch_is_remembered_once,
+    s33_a_grant_made_before_repaid_nothing_itself,
+    s34_log_time_does_not_go_back,
+    s35_who_and_why,
+}
+
+#[test]
+fn every_transcript_in_the_folder_is_a_test() {
+    let files = std::fs::read_dir(expectation::path("scenarios")).unwrap();
+    let stems = files.map(|file| file.unwrap().path().with_extension(""));
+    let found: BTreeSet<String> =
+        stems.map(|stem| stem.file_name().unwrap().to_str().unwrap().to_owned()).collect();
+    let listed: BTreeSet<String> = TRANSCRIPTS.iter().map(|name| (*name).to_owned()).collect();
+    assert_eq!(found, listed);
+}
+
+/// Plays a transcript and compares every answer.
+#[track_caller]
+fn check_transcript(name: &str) {
+    let path = expectation::path("scenarios").join(name).with_extension("txt");
+    let transcript = std::fs::read_to_string(&path).unwrap();
+    match scenario::play(&transcript) {
+        Ok(answered) => expectation::check(&path, &answered),
+        Err(error) => panic!("{name}: {}", chain(&error)),
+    }
+}
+
+/// An error and what is behind it, on one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
