@@ -1,0 +1,133 @@
+//! The machine of a group, its type forgotten, and those who wait for its answers.
+//!
+//! Invariant: a machine that stopped in the middle of an entry is never shown.
+
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+
+use purser_types::{ApplyError, HistoryReader, LogTime, Machine, Stamped};
+
+use crate::batch::Batch;
+use crate::error::OpenError;
+use crate::history::{GroupHistory, HistoryWriter};
+use crate::ids::NodeId;
+use crate::snapshot::SnapshotFile;
+use crate::waiters::Waiters;
+
+type Chunks = Box<dyn Iterator<Item = Vec<u8>> + Send>;
+
+/// A machine as it was, to be written down later.
+pub(crate) type Frozen = Box<dyn FnOnce() -> Chunks + Send>;
+
+/// A machine whose type is forgotten.
+pub(crate) trait Hosted: Send + Sync + 'static {
+    /// Applies the commands of one entry and answers those who wait for it.
+    fn apply(
+        &self,
+        index: u64,
+        at: LogTime,
+        batch: &Batch<'_>,
+        history: &mut HistoryWriter,
+    ) -> Result<(), ApplyError>;
+
+    /// Tells everybody who still waits that the outcome is unknown.
+    fn abandon_waiters(&self);
+
+    /// The machine as it is now, to be written down later.
+    fn freeze(&self) -> Frozen;
+
+    /// Replaces the machine by what a snapshot holds.
+    fn restore(&self, snapshot: &SnapshotFile) -> Result<(), OpenError>;
+}
+
+/// A machine, those who wait for its answers, and how to tell which answers are theirs.
+pub(crate) struct HostedMachine<M: Machine> {
+    machine: RwLock<Guarded<M>>,
+    pub(crate) waiters: Waiters<M::Answer>,
+    pub(crate) node: NodeId,
+    pub(crate) incarnation: u64,
+}
+
+/// A machine, and whether an entry was left half applied.
+struct Guarded<M> {
+    machine: M,
+    is_whole: bool,
+}
+
+impl<M> Guarded<M> {
+    /// The machine, to be looked at.
+    ///
+    /// # Panics
+    ///
+    /// When an entry was left half applied: the group is stopping, and what is left of its machine
+    /// is not an answer to anything.
+    fn whole(&self) -> &M {
+        assert!(self.is_whole, "the machine stopped in the middle of an entry and is not shown");
+        &self.machine
+    }
+}
+
+impl<M: Machine> HostedMachine<M> {
+    /// `incarnation` tells the batches of this opening of the group from those of others.
+    pub(crate) fn new(machine: M, node: NodeId, incarnation: u64) -> Self {
+        let machine = RwLock::new(Guarded { machine, is_whole: true });
+        Self { machine, waiters: Waiters::new(), node, incarnation }
+    }
+
+    pub(crate) fn machine(&self) -> M {
+        self.read().whole().clone()
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Guarded<M>> {
+        // A panic while applying poisons the lock; `is_whole` says so too, and in the same words
+        // to everybody.
+        self.machine.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn view<T>(
+        &self,
+        history: &GroupHistory,
+        look: impl FnOnce(&M, &dyn HistoryReader) -> T,
+    ) -> T {
+        look(self.read().whole(), history)
+    }
+}
+
+impl<M: Machine> Hosted for HostedMachine<M> {
+    fn apply(
+        &self,
+        index: u64,
+        at: LogTime,
+        batch: &Batch<'_>,
+        history: &mut HistoryWriter,
+    ) -> Result<(), ApplyError> {
+        let mut answers = Vec::with_capacity(batch.commands.len());
+        let mut guarded = self.machine.write().unwrap_or_else(PoisonError::into_inner);
+        guarded.is_whole = false;
+        for (ordinal, command) in (0..).zip(&batch.commands) {
+            let stamped = Stamped { index, ordinal, at, command };
+            answers.push(guarded.machine.apply(stamped, history)?);
+        }
+        guarded.is_whole = true;
+        drop(guarded);
+        if batch.id.node == self.node && batch.id.incarnation == self.incarnation {
+            self.waiters.answer(batch.id.counter, answers);
+        }
+        Ok(())
+    }
+
+    fn abandon_waiters(&self) {
+        self.waiters.abandon();
+    }
+
+    fn freeze(&self) -> Frozen {
+        let machine = self.machine();
+        Box::new(move || machine.snapshot())
+    }
+
+    fn restore(&self, snapshot: &SnapshotFile) -> Result<(), OpenError> {
+        let restored = snapshot.restore(|chunks| M::restore(chunks))?;
+        let whole = Guarded { machine: restored, is_whole: true };
+        *self.machine.write().unwrap_or_else(PoisonError::into_inner) = whole;
+        Ok(())
+    }
+}
