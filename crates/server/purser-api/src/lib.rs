@@ -1,1 +1,86 @@
-//! Placeholder.
+//! The HTTP contract of Purser: paths, headers, bodies, ids as text, problem codes, cursors.
+//!
+//! Server and client both stand on this crate and on nothing of each other. It reads requests
+//! strictly (an unknown field, a wrong spelling or a value out of range is refused before it
+//! reaches the ledger) and writes answers in one spelling. It knows no HTTP library, no ledger and
+//! no rule about credits; whether an account can pay is not decided here.
+//!
+//! Invariants kept here:
+//!
+//! - No amount and no sequence ever is a floating-point number, and answers write them as strings.
+//! - A released field name, path, header and problem code keeps its meaning.
+//! - Only types of this crate stand in HTTP bodies.
+//!
+//! Where to look: [`paths`] and [`headers`]; one module for each resource (`hold`, `charge`,
+//! `undo`, `lot`, `tenant`, `balance`, `entry`, `batch`, `cluster`) with its requests and its
+//! answers; `list` for queries; `problem` for refusals; `text` and `spelled` for how values are
+//! written. The description of all calls, `docs/api/openapi.json`, is made by the server from its
+//! routes.
+
+mod amount;
+mod balance;
+mod batch;
+mod batch_item;
+mod body;
+mod charge;
+mod cluster;
+mod cursor;
+mod entry;
+pub mod headers;
+mod hold;
+mod ids;
+mod item_fields;
+mod list;
+mod lot;
+mod metadata;
+mod moment;
+pub mod paths;
+mod problem;
+mod prose;
+mod spelled;
+mod tenant;
+mod text;
+mod undo;
+
+pub use amount::{CallAmount, CaptureAmount, SignedAmount, TotalAmount};
+pub use balance::{AsOf, Balance, Buckets, Totals};
+pub use batch::{
+    BATCH_ITEMS_MAX, BatchAnswer, BatchBody, BatchItemText, BatchRequest, BatchResult,
+};
+pub use batch_item::{BatchItem, BatchOperation, BatchOperationName, SubjectId};
+pub use body::{BODY_BYTES_MAX, InvalidBody, read_body, read_optional_body};
+pub use charge::{Charge, ChargeAnswer, ChargeDetail, ChargeRequest, CheckAnswer, CheckRequest};
+pub use cluster::{
+    ClockState, ClusterAnswer, GROUPS_MAX, GroupAnswer, GroupNumber, GroupRole, InvalidVoters,
+    LeaderRequest, NodeNumber, Voters, VotersRequest,
+};
+pub use cursor::{Cursor, CursorScope, InvalidCursor};
+pub use entry::{Bucket, Entry, EntryKind, Posting, Statement};
+pub use hold::{
+    AuthorizeRequest, CaptureAnswer, CaptureRequest, Consistency, DecidedBy, DeciderRole,
+    ExtendRequest, Hold, HoldAnswer, HoldDetail, HoldStatus, IfExpired, LotShare, ReleaseRequest,
+    TtlOutOfRange, TtlSeconds,
+};
+pub use ids::{ChargeId, HoldId, LotId};
+pub use item_fields::InvalidItem;
+pub use list::{
+    BalanceQuery, EntriesQuery, HoldsQuery, List, LotsQuery, PageLimit, ReadConsistency,
+    StatementQuery, TenantsQuery, UnitQuery,
+};
+pub use lot::{
+    AdjustAnswer, AdjustDirection, AdjustRequest, GrantAnswer, GrantRequest, Lot, LotCategory,
+    LotStatus, VoidAnswer, VoidRequest,
+};
+pub use metadata::{InvalidMetadata, Metadata};
+pub use problem::{Figures, Outcome, Problem, ProblemCode, Retry};
+pub use prose::{Reason, Reference, SourceRef};
+pub use spelled::InvalidText;
+pub use tenant::{
+    CloseAnswer, CloseRequest, FreezeRequest, OpenTenantRequest, Policy, PolicyRequest,
+    RefundExpired, RegrantDays, Tenant, TenantAnswer, TenantStatus,
+};
+pub use text::{
+    Amount, EpochNumber, KeyText, Moment, OperationName, RegionName, SequenceNumber, TenantName,
+    UnitName,
+};
+pub use undo::{ReclaimAnswer, ReclaimRequest, RefundAnswer, RefundRequest, Subject};

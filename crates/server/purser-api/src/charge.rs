@@ -1,0 +1,127 @@
+//! Charges and checks: deciding at once, with and without effect.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::amount::CallAmount;
+use crate::balance::Balance;
+use crate::body::{is_no, not_null};
+use crate::entry::Entry;
+use crate::hold::{Consistency, DecidedBy, HoldStatus, LotShare};
+use crate::ids::ChargeId;
+use crate::metadata::Metadata;
+use crate::prose::Reference;
+use crate::text::{Amount, Moment, SequenceNumber, TenantName, UnitName};
+
+/// Authorizes and captures in one step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChargeRequest {
+    /// What the work cost.
+    pub amount: CallAmount,
+    /// Who may decide. Not part of what makes two requests the same.
+    #[serde(default)]
+    pub consistency: Consistency,
+    /// Whether a shortfall may become debt, within the account's limit.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub allow_debt: bool,
+    /// The caller's own name for the work, to search by.
+    #[serde(default, deserialize_with = "not_null", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub reference: Option<Reference>,
+    /// The caller's notes.
+    #[serde(default, skip_serializing_if = "Metadata::is_empty")]
+    pub metadata: Metadata,
+}
+
+impl ChargeRequest {
+    /// A request with defaults for all but the amount.
+    pub fn new(amount: CallAmount) -> Self {
+        Self {
+            amount,
+            consistency: Consistency::default(),
+            allow_debt: false,
+            reference: None,
+            metadata: Metadata::default(),
+        }
+    }
+}
+
+/// Credits taken in one step. The fields are those of a captured hold, without a deadline.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Charge {
+    /// The charge's id.
+    pub charge_id: ChargeId,
+    /// Whose credits.
+    pub tenant: TenantName,
+    /// In which unit.
+    pub unit: UnitName,
+    /// Always `captured`.
+    pub status: HoldStatus,
+    /// What was charged.
+    pub amount: Amount,
+    /// What was taken: the same.
+    pub captured_total: Amount,
+    /// What is still set aside: nothing.
+    pub held_remaining: Amount,
+    /// What was refunded, net of what was reclaimed.
+    pub refunded_total: Amount,
+    /// When it was charged.
+    pub created_at: Moment,
+    /// The lots that paid, in the order in which they were spent.
+    pub lots: Vec<LotShare>,
+    /// The caller's own name for the work.
+    pub reference: Option<Reference>,
+    /// The entry that last changed it.
+    pub sequence: SequenceNumber,
+    /// Who decided about it.
+    pub decided_by: DecidedBy,
+}
+
+/// Answers charge.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ChargeAnswer {
+    /// The charge.
+    #[serde(flatten)]
+    pub charge: Charge,
+    /// What of it became debt.
+    pub debt_added: Amount,
+    /// The account after the charge.
+    pub balance: Balance,
+}
+
+/// A charge and everything that happened to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ChargeDetail {
+    /// The charge.
+    #[serde(flatten)]
+    pub charge: Charge,
+    /// Its entries, oldest first; the newest 1,000 if there are more.
+    #[schema(max_items = 1_000)]
+    pub history: Vec<Entry>,
+    /// Whether there are older entries than these. The list of the account's entries has them all.
+    pub has_older: bool,
+}
+
+/// Asks what an authorize would answer now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CheckRequest {
+    /// What the work may cost.
+    pub amount: CallAmount,
+}
+
+/// What an authorize would have been answered. Nothing was set aside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CheckAnswer {
+    /// Whether it would have been allowed.
+    pub allowed: bool,
+    /// The lots it would have pinned.
+    pub lots: Vec<LotShare>,
+    /// How much is missing; zero if it would have been allowed.
+    pub short_by: Amount,
+    /// The code of the problem it would have been refused with; `null` if allowed.
+    pub reason: Option<String>,
+    /// The account as it was looked at.
+    pub balance: Balance,
+}

@@ -1,0 +1,162 @@
+//! Ledger entries as the caller sees them, and statements made of them.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::amount::SignedAmount;
+use crate::balance::{Buckets, Totals};
+use crate::cursor::Cursor;
+use crate::ids::{ChargeId, HoldId, LotId};
+use crate::metadata::Metadata;
+use crate::prose::Reason;
+use crate::spelled::spelled_enum;
+use crate::text::{KeyText, Moment, OperationName, SequenceNumber, TenantName, UnitName};
+
+spelled_enum! {
+    /// What happened.
+    EntryKind, "the kind of an entry" {
+        /// The account was opened.
+        Open "open",
+        /// Its policy was changed.
+        Policy "policy",
+        /// A lot was granted.
+        Grant "grant",
+        /// A hold was made.
+        Authorize "authorize",
+        /// A hold's deadline was moved.
+        Extend "extend",
+        /// Credits of a hold were taken.
+        Capture "capture",
+        /// A hold was given back.
+        Release "release",
+        /// A lot can be spent from now on.
+        LotEffective "lot_effective",
+        /// Nobody ended a hold in time.
+        HoldExpired "hold_expired",
+        /// Credits were taken in one step.
+        Charge "charge",
+        /// Captured credits were given back.
+        Refund "refund",
+        /// Refunded credits were taken again.
+        Reclaim "reclaim",
+        /// Credits were taken for a hold that had expired.
+        LateCapture "late_capture",
+        /// A lot's time was over.
+        LotExpired "lot_expired",
+        /// A lot was taken back by an operator.
+        Void "void",
+        /// Credits that became available paid debt.
+        DebtRepaid "debt_repaid",
+        /// An operator added or removed credits.
+        Adjust "adjust",
+        /// The account was frozen.
+        Freeze "freeze",
+        /// The account was unfrozen.
+        Unfreeze "unfreeze",
+        /// The account was closed.
+        Close "close",
+    }
+}
+
+spelled_enum! {
+    /// A place where credits are.
+    Bucket, "a bucket" {
+        /// The source: what was granted.
+        Granted "granted",
+        /// What can be authorized or charged.
+        Available "available",
+        /// Set aside in holds.
+        Held "held",
+        /// Captured.
+        Used "used",
+        /// Lost by expiry.
+        Expired "expired",
+        /// Taken back by an operator.
+        Voided "voided",
+        /// What the tenant owes.
+        Debt "debt",
+    }
+}
+
+/// One bucket's change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Posting {
+    /// The bucket.
+    pub bucket: Bucket,
+    /// Into it if positive, out of it if negative.
+    pub amount: SignedAmount,
+}
+
+/// One thing that happened to an account. Never changed afterwards.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Entry {
+    /// Its place in the account: 1, 2, 3 without holes.
+    pub sequence: SequenceNumber,
+    /// When it happened, by the log's clock.
+    pub log_time: Moment,
+    /// What happened.
+    pub kind: EntryKind,
+    /// Which credits moved. The amounts sum to zero.
+    pub postings: Vec<Posting>,
+    /// The operation that made it, and perhaps other entries.
+    pub operation_id: OperationName,
+    /// The caller's name for that operation; left out for what time alone brought about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub idempotency_key: Option<KeyText>,
+    /// The hold it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub hold_id: Option<HoldId>,
+    /// The charge it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub charge_id: Option<ChargeId>,
+    /// The lot it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub lot_id: Option<LotId>,
+    /// The entry it undoes or belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub original_sequence: Option<SequenceNumber>,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub reason: Option<Reason>,
+    /// Who asked for it: the name of a token, or `log` for what time alone brought about.
+    pub actor: String,
+    /// The caller's notes.
+    pub metadata: Metadata,
+    /// Hash of the entry before it, in hexadecimal.
+    pub prev_hash: String,
+    /// Hash of this entry, over its content and `prev_hash`, in hexadecimal.
+    pub hash: String,
+}
+
+/// An account's history between two instants: what it started with, what happened, what is left.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Statement {
+    /// Whose credits.
+    pub tenant: TenantName,
+    /// In which unit.
+    pub unit: UnitName,
+    /// From this instant on.
+    pub from: Moment,
+    /// Up to this instant, itself not included.
+    pub to: Moment,
+    /// The buckets before the first entry.
+    pub opening: Buckets,
+    /// The buckets after the last entry.
+    pub closing: Buckets,
+    /// What went through the account in between.
+    pub totals: Totals,
+    /// How many entries there are in between, on all pages.
+    pub entry_count: u64,
+    /// The entries of this page, oldest first.
+    pub items: Vec<Entry>,
+    /// Whether there are more.
+    pub has_more: bool,
+    /// Where the next page starts.
+    pub next_cursor: Option<Cursor>,
+}

@@ -1,0 +1,224 @@
+//! The vocabulary as text in JSON.
+//!
+//! A value of `purser-types` knows nothing of JSON. Here each gets a thin wrapper that reads it
+//! strictly, once, and writes it in its one spelling. Where a type says so, a JSON integer is read
+//! too; nothing ever is a floating-point number.
+
+use std::fmt;
+
+use purser_types::{
+    Credits, Epoch, IdempotencyKey, LogTime, OperationId, Region, Sequence, TenantId, Unit,
+};
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, SchemaType, Type};
+
+use crate::spelled::{Spelled, read_digits, spelled, text_schema};
+
+/// A wrapper around a type of the vocabulary, with conversions both ways.
+macro_rules! wrapper {
+    ($($(#[$doc:meta])+ $name:ident($inner:ty);)+) => {$(
+        $(#[$doc])+
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub $inner);
+
+        impl From<$inner> for $name {
+            fn from(inner: $inner) -> Self {
+                Self(inner)
+            }
+        }
+
+        impl From<$name> for $inner {
+            fn from(wrapper: $name) -> Self {
+                wrapper.0
+            }
+        }
+
+        spelled!($name);
+    )+};
+}
+
+wrapper! {
+    /// An amount of credits in an answer: a string of digits.
+    Amount(Credits);
+    /// An instant: RFC 3339 with an offset when read, `Z` when written.
+    Moment(LogTime);
+    /// The place of an entry in its account, as a string of digits.
+    SequenceNumber(Sequence);
+    /// Counts a tenant's homes, as a string of digits.
+    EpochNumber(Epoch);
+    /// One operation as the log knows it: index and ordinal, joined by a dot.
+    OperationName(OperationId);
+    /// The caller's name for a tenant.
+    TenantName(TenantId);
+    /// What an account counts.
+    UnitName(Unit);
+    /// A region.
+    RegionName(Region);
+    /// The caller's name for one change.
+    KeyText(IdempotencyKey);
+}
+
+impl Default for UnitName {
+    /// The unit of an account for which none is named.
+    fn default() -> Self {
+        Self(Unit::credits())
+    }
+}
+
+impl Spelled for Amount {
+    const EXPECTED: &'static str = "an amount: a string of digits or a whole number";
+
+    fn read(text: &str) -> Result<Self, String> {
+        Credits::parse(text).map(Self).map_err(|error| format!("an amount {error}"))
+    }
+
+    fn read_integer(number: u64) -> Option<Result<Self, String>> {
+        let amount = Credits::from_u64(number);
+        Some(amount.map(Self).map_err(|error| format!("an amount {error}")))
+    }
+
+    fn write(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, formatter)
+    }
+
+    fn describe() -> Schema {
+        text_schema("An amount of credits, in the unit's smallest part.", "^(0|[1-9][0-9]{0,18})$")
+    }
+}
+
+impl Spelled for Moment {
+    const EXPECTED: &'static str = "an instant as RFC 3339 text with an offset";
+
+    fn read(text: &str) -> Result<Self, String> {
+        crate::moment::parse(text).map(Self).map_err(|error| error.to_string())
+    }
+
+    fn write(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        crate::moment::write(self.0, formatter)
+    }
+
+    fn describe() -> Schema {
+        ObjectBuilder::new()
+            .schema_type(SchemaType::new(Type::String))
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
+            .description(Some("RFC 3339 with an offset and at most six digits of a second."))
+            .into()
+    }
+}
+
+impl Spelled for SequenceNumber {
+    const EXPECTED: &'static str = "a sequence: a string of digits or a whole number";
+
+    fn read(text: &str) -> Result<Self, String> {
+        let number = read_digits(text);
+        number.map(|number| Self(Sequence(number))).ok_or_else(|| {
+            "a sequence must be a whole number below 2^64, without leading zeros".to_owned()
+        })
+    }
+
+    fn read_integer(number: u64) -> Option<Result<Self, String>> {
+        Some(Ok(Self(Sequence(number))))
+    }
+
+    fn write(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0.0, formatter)
+    }
+
+    fn describe() -> Schema {
+        text_schema("The place of an entry in its account.", "^(0|[1-9][0-9]{0,19})$")
+    }
+}
+
+impl Spelled for EpochNumber {
+    const EXPECTED: &'static str = "an epoch: a string of digits or a whole number";
+
+    fn read(text: &str) -> Result<Self, String> {
+        let number = read_digits(text);
+        number.map(|number| Self(Epoch(number))).ok_or_else(|| {
+            "an epoch must be a whole number below 2^64, without leading zeros".to_owned()
+        })
+    }
+
+    fn read_integer(number: u64) -> Option<Result<Self, String>> {
+        Some(Ok(Self(Epoch(number))))
+    }
+
+    fn write(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0.0, formatter)
+    }
+
+    fn describe() -> Schema {
+        text_schema("Counts a tenant's homes.", "^(0|[1-9][0-9]{0,19})$")
+    }
+}
+
+impl Spelled for OperationName {
+    const EXPECTED: &'static str = "an operation: index and ordinal, joined by a dot";
+
+    fn read(text: &str) -> Result<Self, String> {
+        let parts = text.split_once('.').and_then(|(index, ordinal)| {
+            let ordinal = read_digits(ordinal)?;
+            Some(OperationId { index: read_digits(index)?, ordinal: ordinal.try_into().ok()? })
+        });
+        parts.map(Self).ok_or_else(|| format!("expected {}", Self::EXPECTED))
+    }
+
+    fn write(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, formatter)
+    }
+
+    fn describe() -> Schema {
+        text_schema("One operation as the log knows it.", r"^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)$")
+    }
+}
+
+/// The caller's names share everything but their checks and their words.
+macro_rules! spelled_name {
+    ($($wrapper:ident($inner:ty), $noun:literal, $pattern:literal;)+) => {$(
+        impl Spelled for $wrapper {
+            const EXPECTED: &'static str = concat!($noun, " as a string");
+
+            fn read(text: &str) -> Result<Self, String> {
+                <$inner>::parse(text).map(Self).map_err(|error| format!("{} {error}", $noun))
+            }
+
+            fn write(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str(self.0.as_str())
+            }
+
+            fn describe() -> Schema {
+                text_schema(concat!("The name of ", $noun, "."), $pattern)
+            }
+        }
+    )+};
+}
+
+spelled_name! {
+    TenantName(TenantId), "a tenant", "^[A-Za-z0-9._:-]{1,128}$";
+    UnitName(Unit), "a unit", "^[a-z0-9_-]{1,32}$";
+    RegionName(Region), "a region", "^[a-z0-9-]{1,16}$";
+    KeyText(IdempotencyKey), "an idempotency key", r"^[^\x00-\x1f\x7f-\x9f]{1,255}$";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_has_one_spelling_both_ways() {
+        for text in ["0.0", "12.7"] {
+            assert_eq!(text.parse::<OperationName>().unwrap().to_string(), text);
+        }
+        for odd in ["", "1", "01.0", "1.00", "1.4294967296", "1.0.0"] {
+            assert!(odd.parse::<OperationName>().is_err(), "{odd:?}");
+        }
+        for odd in ["", "01", "+1", "18446744073709551616"] {
+            assert!(odd.parse::<SequenceNumber>().is_err(), "{odd:?}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_type_is_named_in_the_message() {
+        let error = serde_json::from_str::<TenantName>("7").unwrap_err().to_string();
+        assert!(error.starts_with("invalid type: integer `7`, expected a tenant"), "{error}");
+    }
+}
