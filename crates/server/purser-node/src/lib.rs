@@ -1,1 +1,52 @@
-//! Placeholder.
+//! A node of Purser: composes Raft groups that host ledgers, and serves the API over them.
+//!
+//! ```text
+//!            HTTP                      this node                        other nodes
+//!  caller ─────────▶ serve ──▶ http ──▶ routing ──▶ group of the shard ◀──▶ groups
+//!                                │         │ not the leader
+//!                                │         └──▶ forward ─────────────────▶ serve
+//!                                └── convert: bodies ⇄ commands, receipts
+//! ```
+//!
+//! A [`Node`] is started from checked [`NodeSettings`], which may come from a [`NodeConfig`] file.
+//! Several nodes can live in one process: nothing here is global but what `tracing` and `metrics`
+//! keep.
+//!
+//! Not here: whether an operation is allowed (the ledger decides), how entries are replicated
+//! (`purser-raft`), what bodies look like (`purser-api`). This crate translates between them.
+//!
+//! What is kept here:
+//!
+//! - A request whose outcome is unknown is never sent to another node again.
+//! - Every mutating call names its idempotency key, and a token reaches only its own tenants.
+//! - Nothing internal stands in an answer; it stands in the log, under the request's id.
+
+mod config;
+mod groups;
+mod http;
+mod listeners;
+mod metrics;
+mod node;
+mod serve;
+mod settings;
+mod shards;
+mod task;
+mod tasks;
+mod token;
+
+pub use config::{
+    ConfigError, LimitsConfig, NodeConfig, PeerConfig, RaftConfig, RetentionConfig, StorageConfig,
+    StorageProfile, TokenConfig,
+};
+pub use groups::GroupsError;
+pub use http::openapi_document;
+pub use listeners::{Addresses, BindError, Listeners};
+pub use metrics::{Recorder, RecorderError};
+pub use node::{Node, StartError, Surroundings};
+pub use settings::{
+    BaseUrl, ClusterName, InvalidBaseUrl, InvalidClusterName, LimitSettings, NodeSettings,
+    PeerSettings, RetentionSettings,
+};
+pub use shards::{InvalidShardCount, ShardCount};
+pub use tasks::NodeFailure;
+pub use token::{InvalidTokenHash, Scope, Token, TokenHash};

@@ -1,0 +1,112 @@
+//! The Raft groups of a node: one for each shard, each hosting a ledger.
+
+use std::collections::BTreeSet;
+
+use purser_ledger::{AccountName, Ledger};
+use purser_raft::{ChangeError, Group, GroupId, GroupStatus, Host, NodeId, OpenError, Role};
+
+use crate::settings::NodeSettings;
+use crate::shards::ShardCount;
+
+/// All groups, by shard.
+pub(crate) struct Groups {
+    shards: ShardCount,
+    groups: Vec<Group<Ledger>>,
+}
+
+/// Why the groups could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum GroupsError {
+    /// One could not be opened.
+    #[error("group {group} could not be opened")]
+    Open {
+        /// Which.
+        group: GroupId,
+        /// Why.
+        #[source]
+        source: OpenError,
+    },
+    /// One could not be founded.
+    #[error("group {group} could not be founded")]
+    Bootstrap {
+        /// Which.
+        group: GroupId,
+        /// Why.
+        #[source]
+        source: ChangeError,
+    },
+}
+
+impl Groups {
+    /// Opens the groups; founds those that have no members yet, if the settings say so.
+    pub(crate) async fn open(host: &Host, settings: &NodeSettings) -> Result<Self, GroupsError> {
+        let peers = settings.peers.keys().copied();
+        let voters: BTreeSet<NodeId> = peers.chain([settings.node]).collect();
+        let mut groups = Vec::new();
+        for id in settings.shards.groups() {
+            let group = host.group(id, Ledger::default(), settings.group).await;
+            let group = group.map_err(|source| GroupsError::Open { group: id, source })?;
+            if settings.bootstrap {
+                let founded = group.bootstrap(voters.clone()).await;
+                founded.map_err(|source| GroupsError::Bootstrap { group: id, source })?;
+            }
+            groups.push(group);
+        }
+        Ok(Self { shards: settings.shards, groups })
+    }
+
+    /// The group that an account belongs to.
+    pub(crate) fn of(&self, account: &AccountName) -> &Group<Ledger> {
+        let GroupId(shard) = self.shards.group_of(account);
+        let shard = usize::try_from(shard).expect("there are at most 1,024 shards");
+        self.groups.get(shard).expect("there is a group for each shard")
+    }
+
+    /// The group with a number.
+    pub(crate) fn numbered(&self, id: GroupId) -> Option<&Group<Ledger>> {
+        self.groups.get(usize::try_from(id.0).ok()?)
+    }
+
+    /// All groups.
+    pub(crate) fn all(&self) -> &[Group<Ledger>] {
+        &self.groups
+    }
+
+    /// Resolves when every group is ready.
+    pub(crate) async fn ready(&self) {
+        for group in &self.groups {
+            let mut status = group.watch();
+            if status.wait_for(is_ready).await.is_err() {
+                // The group has stopped for good: it will not be ready.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}
+
+/// Whether a group knows its leader, and this node has applied all that it knows to be committed.
+pub(crate) fn is_ready(status: &GroupStatus) -> bool {
+    status.role != Role::Stopped
+        && status.leader.is_some()
+        && status.committed_index <= status.applied_index
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_ready_with_a_leader_and_everything_applied() {
+        let ready = GroupStatus {
+            role: Role::Follower,
+            leader: Some(NodeId(2)),
+            committed_index: Some(7),
+            applied_index: Some(7),
+            ..GroupStatus::default()
+        };
+        assert!(is_ready(&ready));
+        assert!(!is_ready(&GroupStatus { leader: None, ..ready.clone() }));
+        assert!(!is_ready(&GroupStatus { applied_index: Some(6), ..ready.clone() }));
+        assert!(!is_ready(&GroupStatus { role: Role::Stopped, ..ready }));
+    }
+}

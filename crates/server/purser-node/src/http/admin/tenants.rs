@@ -1,0 +1,157 @@
+//! Tenants: open, get, list.
+
+use std::ops::Bound;
+
+use hyper::StatusCode;
+use purser_api as api;
+use purser_api::{
+    OpenTenantRequest, ProblemCode as Code, Tenant, TenantAnswer, TenantStatus, TenantsQuery,
+    UnitQuery, paths,
+};
+use purser_ledger::{Account, AccountName, AccountStatus, Ledger, Policy};
+use purser_raft::GroupHistory;
+use purser_types::{TenantId, Unit};
+
+use super::{show_tenant, tenant};
+use crate::http::call::Call;
+use crate::http::convert::{self, Shown};
+use crate::http::describe::{Description, Tag};
+use crate::http::operation::Operation;
+use crate::http::paging::{invalid_cursor, open_cursor};
+use crate::http::problem::Refusal;
+use crate::http::reply::Reply;
+use crate::http::routes::{Access, Handled, Routes, Verb};
+use crate::token::Token;
+
+/// Declares the calls of the resource.
+pub(crate) fn declare(routes: Routes<'_>) -> Routes<'_> {
+    routes
+        .call(
+            (Verb::Post, paths::ADMIN_TENANTS),
+            Operation::OpenTenant,
+            Description::new(Access::ADMIN, Tag::Tenants, "Opens a tenant's account in one unit.")
+                .body::<OpenTenantRequest>()
+                .answers::<TenantAnswer>(201)
+                .refuses(&[Code::TenantExists]),
+            open,
+        )
+        .call(
+            (Verb::Get, paths::ADMIN_TENANTS),
+            Operation::ListTenants,
+            Description::new(
+                Access::ADMIN_READ,
+                Tag::Tenants,
+                "Lists accounts by name, as the asked node knows them.",
+            )
+            .query::<TenantsQuery>()
+            .answers_list::<Tenant>()
+            .refuses(&[Code::InvalidCursor]),
+            list,
+        )
+        .call(
+            (Verb::Get, paths::ADMIN_TENANT),
+            Operation::GetTenant,
+            Description::new(Access::ADMIN_READ, Tag::Tenants, "Shows an account.")
+                .query::<UnitQuery>()
+                .answers::<TenantAnswer>(200),
+            get,
+        )
+}
+
+async fn open(call: Call) -> Handled {
+    let request: OpenTenantRequest = call.json()?;
+    call.admit(&request.tenant.0)?;
+    let account = AccountName { tenant: request.tenant.0.clone(), unit: request.unit.0.clone() };
+    let retention = call.api.retention();
+    let default = Policy {
+        key_retention: retention.keys,
+        record_retention: retention.records,
+        ..Policy::default()
+    };
+    let item = call.item(convert::open(&request, call.api.region(), &default)?)?;
+    let done = call.decide(&account, item).await?;
+    let answer = Shown::new(&account, call.api.owner()).opened(&done.receipt)?;
+    Ok(Reply::decided(StatusCode::CREATED, &answer, done.replayed)?)
+}
+
+async fn get(call: Call) -> Handled {
+    let account = call.account(call.unit()?)?;
+    let owner = call.api.owner().clone();
+    let name = account.clone();
+    let answer = call.study(&account, move |settled, now| {
+        show_tenant(&Shown::new(&name, &owner), settled.account(), settled.history(), now)
+    });
+    Ok(Reply::read(&answer.await?)?)
+}
+
+/// Every node hosts every shard, so this node can list them all; what other nodes have decided a
+/// moment ago may be missing.
+async fn list(call: Call) -> Handled {
+    let query: TenantsQuery = call.query()?;
+    let scope = query.scope();
+    let after = match &query.cursor {
+        Some(cursor) => Some(read_name(&open_cursor(&scope, cursor)?)?),
+        None => None,
+    };
+    let limit = query.limit.get();
+    let (owner, caller) = (call.api.owner().clone(), call.caller.clone());
+    let shards: Vec<_> =
+        call.api.groups().all().iter().map(|group| (group.machine(), group.history())).collect();
+    let listing = tokio::task::spawn_blocking(move || {
+        let admits = |account: &Account| admits(account, query.status, &caller);
+        let mut accounts = accounts_after(&shards, after.as_ref(), limit + 1, admits);
+        let more = accounts.len() > limit;
+        accounts.truncate(limit);
+        let last = accounts.last().filter(|_| more).map(|(account, _)| write_name(account.name()));
+        let next_cursor = last.map(|position| scope.seal(&position));
+        let show = |(account, history): &(&Account, &GroupHistory)| {
+            tenant(&Shown::new(account.name(), &owner), account, *history)
+        };
+        let items = accounts.iter().map(show).collect::<Result<_, _>>()?;
+        Ok::<_, Refusal>(api::List { items, has_more: more, next_cursor })
+    });
+    let listed = listing.await;
+    let listed = listed.map_err(|error| Refusal::internal(format!("a list failed: {error}")))?;
+    Ok(Reply::read(&listed?)?)
+}
+
+fn admits(account: &Account, status: Option<TenantStatus>, caller: &Token) -> bool {
+    let stands = match account.status() {
+        AccountStatus::Open => TenantStatus::Open,
+        AccountStatus::Frozen => TenantStatus::Frozen,
+        AccountStatus::Closed => TenantStatus::Closed,
+    };
+    status.is_none_or(|wanted| wanted == stands) && caller.reaches(&account.name().tenant)
+}
+
+/// The first `count` accounts behind `after`, in the order of their names, over all shards.
+fn accounts_after<'a>(
+    shards: &'a [(Ledger, GroupHistory)],
+    after: Option<&AccountName>,
+    count: usize,
+    admits: impl Fn(&Account) -> bool,
+) -> Vec<(&'a Account, &'a GroupHistory)> {
+    let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+    let mut accounts = Vec::new();
+    for (ledger, history) in shards {
+        let of_shard = ledger.accounts_from(from).map(|account| &**account);
+        let of_shard = of_shard.filter(|account| admits(account)).take(count);
+        accounts.extend(of_shard.map(|account| (account, history)));
+    }
+    accounts.sort_unstable_by(|(one, _), (other, _)| one.name().cmp(other.name()));
+    accounts.truncate(count);
+    accounts
+}
+
+/// Neither name can contain the separator.
+fn write_name(name: &AccountName) -> String {
+    format!("{}/{}", name.tenant, name.unit)
+}
+
+fn read_name(text: &str) -> Result<AccountName, Refusal> {
+    let names = text.split_once('/').and_then(|(tenant, unit)| {
+        let (tenant, unit) = (TenantId::parse(tenant).ok()?, Unit::parse(unit).ok()?);
+        Some(AccountName { tenant, unit })
+    });
+    names.ok_or_else(invalid_cursor)
+}

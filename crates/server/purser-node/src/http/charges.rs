@@ -1,0 +1,67 @@
+//! Charges: authorize and capture in one step.
+
+use hyper::StatusCode;
+use purser_api::{
+    Charge, ChargeAnswer, ChargeDetail, ChargeRequest, ProblemCode as Code, UnitQuery, paths,
+};
+use purser_ledger::Target;
+
+use crate::http::call::{Call, Remarks};
+use crate::http::convert::{self, Shown, debt_added};
+use crate::http::describe::{Description, Tag};
+use crate::http::holds::{Told, with_history};
+use crate::http::operation::Operation;
+use crate::http::reply::Reply;
+use crate::http::routes::{Access, Handled, Routes, Verb};
+
+/// Declares the calls of the resource.
+pub(crate) fn declare(routes: Routes<'_>) -> Routes<'_> {
+    routes
+        .call(
+            (Verb::Post, paths::CHARGES),
+            Operation::Charge,
+            Description::new(Access::SPEND, Tag::Spend, "Takes credits in one step.")
+                .query::<UnitQuery>()
+                .body::<ChargeRequest>()
+                .answers::<ChargeAnswer>(201)
+                .refuses(&[Code::InsufficientCredits, Code::AccountFrozen, Code::AccountClosed])
+                .refuses(&[Code::AmountOverflow]),
+            charge,
+        )
+        .call(
+            (Verb::Get, paths::CHARGE),
+            Operation::GetCharge,
+            Description::new(Access::READ, Tag::Read, "Shows a charge with its history.")
+                .query::<UnitQuery>()
+                .answers::<ChargeDetail>(200)
+                .refuses(&[Code::ChargeNotFound]),
+            get,
+        )
+}
+
+async fn charge(call: Call) -> Handled {
+    let request: ChargeRequest = call.json()?;
+    let account = call.account(call.unit()?)?;
+    let item = call.item(convert::charge(&request))?.noting(&request.metadata)?;
+    let done = call.decide(&account, item).await?;
+    let answer = Shown::new(&account, call.api.owner()).charge_answer(&done.receipt)?;
+    if !done.replayed.0 {
+        call.api.metrics().record_debt_added(debt_added(&done.receipt));
+    }
+    Ok(Reply::decided(StatusCode::CREATED, &answer, done.replayed)?)
+}
+
+async fn get(call: Call) -> Handled {
+    let account = call.account(call.unit()?)?;
+    let target = Target::Charge(call.charge()?);
+    let owner = call.api.owner().clone();
+    let name = account.clone();
+    let detail = call.study_written(&account, move |account, history, now| {
+        let shown = Shown::new(&name, &owner);
+        let Told { subject, lots, history, has_older } =
+            with_history(account, target, (history, now), &shown)?;
+        let charge = Charge { lots, ..shown.charge(&subject, &[])? };
+        Ok(ChargeDetail { charge, history, has_older })
+    });
+    Ok(Reply::read(&detail.await?)?)
+}

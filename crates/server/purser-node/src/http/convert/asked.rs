@@ -1,0 +1,113 @@
+//! Bodies as what the ledger is asked. Defaults are filled in, so that two spellings of one request
+//! are one request.
+
+use purser_api as api;
+use purser_ledger::{
+    Adjust, Authorize, Capture, Category, Charge, Extend, Grant, HoldNumber, IfExpired, Open,
+    Operation, Policy, PolicyChange, Reclaim, Refund, RefundExpired, Release, Target,
+};
+use purser_types::Region;
+
+use crate::http::problem::Refusal;
+
+/// Asks for a hold. Who may decide (`consistency`) is not part of what is asked.
+pub(crate) fn authorize(request: &api::AuthorizeRequest) -> Operation {
+    Operation::Authorize(Authorize {
+        amount: request.amount.credits(),
+        ttl: request.ttl_seconds.map_or(Authorize::TTL_DEFAULT, api::TtlSeconds::span),
+        reference: request.reference.as_ref().map(|reference| reference.as_str().into()),
+    })
+}
+
+/// Asks for a charge.
+pub(crate) fn charge(request: &api::ChargeRequest) -> Operation {
+    Operation::Charge(Charge {
+        amount: request.amount.credits(),
+        allow_debt: request.allow_debt,
+        reference: request.reference.as_ref().map(|reference| reference.as_str().into()),
+    })
+}
+
+/// Asks for a capture.
+pub(crate) fn capture(hold: HoldNumber, request: &api::CaptureRequest) -> Operation {
+    let if_expired = match request.if_expired {
+        api::IfExpired::Refuse => IfExpired::Refuse,
+        api::IfExpired::Charge => IfExpired::Charge,
+    };
+    Operation::Capture(Capture {
+        hold,
+        amount: request.amount.map(api::CaptureAmount::credits),
+        is_final: request.r#final,
+        allow_debt: request.allow_debt,
+        if_expired,
+    })
+}
+
+/// Asks for a release.
+pub(crate) const fn release(hold: HoldNumber) -> Operation {
+    Operation::Release(Release { hold })
+}
+
+/// Asks for a later deadline.
+pub(crate) const fn extend(hold: HoldNumber, request: &api::ExtendRequest) -> Operation {
+    Operation::Extend(Extend { hold, until: request.until.0 })
+}
+
+/// Asks for a refund.
+pub(crate) fn refund(target: Target, request: &api::RefundRequest) -> Operation {
+    Operation::Refund(Refund { target, amount: request.amount.map(api::CallAmount::credits) })
+}
+
+/// Asks for a reclaim.
+pub(crate) const fn reclaim(target: Target) -> Operation {
+    Operation::Reclaim(Reclaim { target })
+}
+
+/// Asks for a grant.
+pub(crate) fn grant(request: &api::GrantRequest) -> Operation {
+    let category = match request.category {
+        api::LotCategory::Paid => Category::Paid,
+        api::LotCategory::Promotional => Category::Promotional,
+    };
+    Operation::Grant(Grant {
+        amount: request.amount.credits(),
+        category,
+        priority: request.priority,
+        effective_at: request.effective_at.as_ref().map(|moment| moment.0),
+        expires_at: request.expires_at.as_ref().map(|moment| moment.0),
+        source_ref: request.source_ref.as_ref().map(|source| source.as_str().into()),
+    })
+}
+
+/// Asks for an adjustment.
+pub(crate) const fn adjust(request: &api::AdjustRequest) -> Operation {
+    let amount = request.amount.credits();
+    Operation::Adjust(match request.direction {
+        api::AdjustDirection::Add => Adjust::Add { amount },
+        api::AdjustDirection::Remove => Adjust::Remove { amount },
+    })
+}
+
+/// Asks for a new account with its home in `region`.
+pub(crate) fn open(
+    request: &api::OpenTenantRequest,
+    region: &Region,
+    default: &Policy,
+) -> Result<Operation, Refusal> {
+    if let Some(home) = request.home.as_ref().filter(|home| home.0 != *region) {
+        let detail = format!("this service knows no region {home}; it is in {region}");
+        return Err(Refusal::invalid(detail));
+    }
+    let policy = default.changed(&policy_change(&request.policy));
+    Ok(Operation::Open(Open { home: region.clone(), policy }))
+}
+
+/// A change of policy.
+pub(crate) fn policy_change(request: &api::PolicyRequest) -> PolicyChange {
+    let refund_expired = request.refund_expired.map(|becomes| match becomes {
+        api::RefundExpired::Lapse => RefundExpired::Lapse,
+        api::RefundExpired::RegrantDays(days) => RefundExpired::Regrant { days: days.0.get() },
+    });
+    let debt_limit = request.debt_limit.as_ref().map(|limit| limit.0);
+    PolicyChange { debt_limit, refund_expired, ..PolicyChange::default() }
+}

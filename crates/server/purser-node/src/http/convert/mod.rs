@@ -1,0 +1,16 @@
+//! Between the contract's words and the ledger's.
+//!
+//! `asked` turns bodies into what the ledger is asked; `shown` turns what the ledger has into
+//! bodies, and `answers` puts these together for each operation. Nothing is decided here.
+
+mod answers;
+mod asked;
+mod entries;
+mod shown;
+
+pub(crate) use answers::debt_added;
+pub(crate) use asked::{
+    adjust, authorize, capture, charge, extend, grant, open, policy_change, reclaim, refund,
+    release,
+};
+pub(crate) use shown::{Shown, buckets, lot_status, moved, policy, totals_between};

@@ -1,0 +1,216 @@
+//! The API over the ledgers.
+//!
+//! A handler translates and nothing else: path, query and body become checked types, those become
+//! a command, and the ledger's answer becomes a body. Whether something is allowed is the ledger's
+//! business ([`routing`] takes it there), and what a refusal looks like is [`problem`]'s.
+
+mod admin;
+mod admission;
+mod balance;
+mod batch;
+mod call;
+mod charges;
+mod check;
+mod convert;
+mod describe;
+mod entries;
+mod forward;
+mod health;
+mod holds;
+mod lots;
+mod openapi;
+mod operation;
+mod paging;
+mod problem;
+mod reply;
+mod routes;
+mod routing;
+mod statement;
+mod undo;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::Router;
+use axum::routing::get;
+use hyper::Uri;
+use hyper::header::HeaderValue;
+use purser_api::paths;
+use purser_raft::NodeId;
+use purser_types::{Owner, Region};
+
+pub use self::openapi::openapi_document;
+pub(crate) use self::operation::Operation;
+use crate::groups::Groups;
+use crate::http::call::RequestIds;
+use crate::http::forward::Forwarder;
+use crate::http::routes::Routes;
+use crate::metrics::{NodeMetrics, Recorder};
+use crate::settings::{
+    BaseUrl, ClusterName, LimitSettings, NodeSettings, PeerSettings, RetentionSettings,
+};
+use crate::tasks::Tasks;
+use crate::token::Token;
+
+/// What all handlers of a node share.
+pub(crate) struct Api {
+    node: NodeId,
+    cluster: ClusterName,
+    owner: Owner,
+    decided_by: HeaderValue,
+    groups: Groups,
+    peers: BTreeMap<NodeId, PeerSettings>,
+    tokens: Vec<Arc<Token>>,
+    limits: LimitSettings,
+    retention: RetentionSettings,
+    metrics: Arc<NodeMetrics>,
+    recorder: Option<Recorder>,
+    forwarder: Forwarder,
+    request_ids: RequestIds,
+    draining: AtomicBool,
+}
+
+impl Api {
+    /// The API of a node. Connections to other nodes are tasks of `tasks`.
+    pub(crate) fn new(
+        settings: &NodeSettings,
+        groups: Groups,
+        metrics: Arc<NodeMetrics>,
+        recorder: Option<Recorder>,
+        tasks: &Tasks,
+    ) -> Self {
+        let decided_by = format!("region={}, role=home", settings.region);
+        Self {
+            node: settings.node,
+            cluster: settings.cluster.clone(),
+            owner: Owner::home(settings.region.clone()),
+            decided_by: HeaderValue::from_str(&decided_by)
+                .expect("a region's name is made of plain characters"),
+            groups,
+            peers: settings.peers.clone(),
+            tokens: settings.tokens.clone(),
+            limits: settings.limits,
+            retention: settings.retention,
+            metrics,
+            recorder,
+            forwarder: Forwarder::new(tasks),
+            request_ids: RequestIds::new(),
+            draining: AtomicBool::new(false),
+        }
+    }
+
+    /// From now on the node says that it is not ready.
+    pub(crate) fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    pub(crate) const fn node(&self) -> NodeId {
+        self.node
+    }
+
+    pub(crate) const fn cluster(&self) -> &ClusterName {
+        &self.cluster
+    }
+
+    /// Who decides about the accounts of this node: home, in this region.
+    pub(crate) const fn owner(&self) -> &Owner {
+        &self.owner
+    }
+
+    pub(crate) const fn region(&self) -> &Region {
+        &self.owner.region
+    }
+
+    pub(crate) const fn decided_by(&self) -> &HeaderValue {
+        &self.decided_by
+    }
+
+    pub(crate) const fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    pub(crate) fn tokens(&self) -> &[Arc<Token>] {
+        &self.tokens
+    }
+
+    pub(crate) const fn limits(&self) -> LimitSettings {
+        self.limits
+    }
+
+    pub(crate) const fn retention(&self) -> RetentionSettings {
+        self.retention
+    }
+
+    pub(crate) fn metrics(&self) -> &NodeMetrics {
+        &self.metrics
+    }
+
+    pub(crate) const fn recorder(&self) -> Option<&Recorder> {
+        self.recorder.as_ref()
+    }
+
+    pub(crate) const fn forwarder(&self) -> &Forwarder {
+        &self.forwarder
+    }
+
+    pub(crate) const fn request_ids(&self) -> &RequestIds {
+        &self.request_ids
+    }
+
+    /// Whether the configuration names a node, or it is this one.
+    pub(crate) fn knows(&self, node: NodeId) -> bool {
+        node == self.node || self.peers.contains_key(&node)
+    }
+
+    /// Where another node serves what this node was asked for at `uri`.
+    pub(crate) fn base_url(&self, node: NodeId, uri: &Uri) -> Option<&BaseUrl> {
+        let peer = self.peers.get(&node)?;
+        Some(if uri.path().starts_with("/admin/") { &peer.admin } else { &peer.api })
+    }
+}
+
+/// The router of the API's listener; with the admin API, unless that has a listener of its own.
+pub(crate) fn data_router(api: &Arc<Api>, with_admin: bool) -> Router {
+    let routes = data_routes(Routes::new(api.metrics()));
+    let routes = if with_admin { admin_routes(routes) } else { routes };
+    finish(routes, api)
+}
+
+/// The router of the admin API's own listener.
+pub(crate) fn admin_router(api: &Arc<Api>) -> Router {
+    finish(admin_routes(Routes::new(api.metrics())), api)
+}
+
+fn data_routes(routes: Routes<'_>) -> Routes<'_> {
+    let routes = holds::declare(routes);
+    let routes = charges::declare(routes);
+    let routes = undo::declare(routes);
+    let routes = check::declare(routes);
+    let routes = batch::declare(routes);
+    let routes = balance::declare(routes);
+    let routes = entries::declare(routes);
+    let routes = lots::declare(routes);
+    statement::declare(routes)
+}
+
+fn admin_routes(routes: Routes<'_>) -> Routes<'_> {
+    admin::declare(routes)
+}
+
+/// Adds what every listener serves.
+fn finish(routes: Routes<'_>, api: &Arc<Api>) -> Router {
+    routes
+        .into_router()
+        .route(paths::LIVEZ, get(health::livez))
+        .route(paths::READYZ, get(health::readyz))
+        .route(paths::METRICS, get(health::metrics))
+        .route(paths::OPENAPI, get(health::openapi))
+        .fallback(routes::no_such_path)
+        .method_not_allowed_fallback(routes::no_such_method)
+        .with_state(Arc::clone(api))
+}

@@ -1,0 +1,88 @@
+//! The operations of the API, by name.
+
+/// Names the operations: in metrics, in logs and in the API's description.
+macro_rules! operations {
+    ($($(#[$doc:meta])+ $variant:ident $name:literal,)+) => {
+        /// What a call does.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub(crate) enum Operation {
+            $($(#[$doc])+ $variant,)+
+        }
+
+        impl Operation {
+            /// The operation's name.
+            pub(crate) const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ }
+            }
+        }
+    };
+}
+
+operations! {
+    /// Sets credits aside.
+    Authorize "authorize",
+    /// Shows a hold.
+    GetHold "hold",
+    /// Lists holds.
+    ListHolds "holds",
+    /// Takes all or part of a hold.
+    Capture "capture",
+    /// Gives a hold back.
+    Release "release",
+    /// Moves a hold's deadline.
+    Extend "extend",
+    /// Gives captured credits of a hold back.
+    RefundHold "refund_hold",
+    /// Takes refunded credits of a hold again.
+    ReclaimHold "reclaim_hold",
+    /// Authorizes and captures in one step.
+    Charge "charge",
+    /// Shows a charge.
+    GetCharge "charge_detail",
+    /// Gives charged credits back.
+    RefundCharge "refund_charge",
+    /// Takes refunded credits of a charge again.
+    ReclaimCharge "reclaim_charge",
+    /// Asks what an authorize would answer.
+    Check "check",
+    /// Does several operations.
+    Batch "batch",
+    /// Shows a balance.
+    GetBalance "balance",
+    /// Lists entries.
+    ListEntries "entries",
+    /// Lists lots.
+    ListLots "lots",
+    /// Shows what happened between two instants.
+    GetStatement "statement",
+    /// Opens an account.
+    OpenTenant "open_tenant",
+    /// Shows an account.
+    GetTenant "tenant",
+    /// Lists accounts.
+    ListTenants "tenants",
+    /// Stops new work.
+    Freeze "freeze",
+    /// Allows new work again.
+    Unfreeze "unfreeze",
+    /// Closes an account.
+    Close "close",
+    /// Gives credits.
+    Grant "grant",
+    /// Takes a lot back.
+    VoidLot "void",
+    /// Adds or removes credits by an operator's decision.
+    Adjust "adjust",
+    /// Shows a policy.
+    GetPolicy "policy",
+    /// Changes a policy.
+    SetPolicy "set_policy",
+    /// Shows the node's groups.
+    GetCluster "cluster",
+    /// Adds a node that does not vote to a group.
+    AddLearner "add_learner",
+    /// Says who votes in a group.
+    SetVoters "set_voters",
+    /// Says who leads a group.
+    SetLeader "set_leader",
+}

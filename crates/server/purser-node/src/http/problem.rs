@@ -1,0 +1,349 @@
+//! The one place where inside errors become what a caller sees.
+//!
+//! The matches are exhaustive, so a new rejection or error does not compile until someone has said
+//! what it means outside. Nothing internal stands in a `detail`; it is logged under the request's
+//! id when the answer is made.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use axum::response::Response;
+use hyper::header::{self, HeaderValue};
+use purser_api::{Amount, Figures, HoldStatus, InvalidBody, LotId, Moment, Problem, ProblemCode};
+use purser_ledger::Rejection;
+use purser_raft::{ChangeError, ProposeError, ReadError};
+use purser_types::{Credits, HistoryError, Owner};
+
+use crate::tasks::chain;
+
+/// Why a request was not done, on its way to the caller.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    code: ProblemCode,
+    detail: Cow<'static, str>,
+    figures: Option<Box<Figures>>,
+    /// Whether the log decided it, and if so, whether before under the same key.
+    decided: Option<Replayed>,
+    /// For the log alone.
+    cause: Option<Box<str>>,
+}
+
+/// Whether something was decided before, under the same key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Replayed(pub(crate) bool);
+
+/// Why a handler has no answer of its own.
+#[derive(Debug)]
+pub(crate) enum NotDone {
+    /// It is refused.
+    Refused(Refusal),
+    /// Another node has answered; its answer is the answer.
+    Relayed(Box<Response>),
+}
+
+impl From<Refusal> for NotDone {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+/// How long callers are asked to wait after an answer that asks them to come later.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+impl Refusal {
+    /// A refusal without figures.
+    pub(crate) fn new(code: ProblemCode, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, detail: detail.into(), figures: None, decided: None, cause: None }
+    }
+
+    /// A request that cannot be read.
+    pub(crate) fn invalid(detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ProblemCode::InvalidRequest, detail)
+    }
+
+    /// The service failed. `cause` goes to the log alone.
+    pub(crate) fn internal(cause: impl Into<Box<str>>) -> Self {
+        let detail = "the service failed; the cause is in its log, under the request's id";
+        let cause = Some(cause.into());
+        Self { cause, ..Self::new(ProblemCode::InternalError, detail) }
+    }
+
+    /// No node is known to be able to answer.
+    pub(crate) fn not_ready() -> Self {
+        let detail = "no node leads the account's shard right now; nothing happened";
+        Self::new(ProblemCode::NotReady, detail)
+    }
+
+    /// The request may have been done.
+    pub(crate) fn outcome_unknown() -> Self {
+        let detail = "the request may have been done, may be done later, or never; the same \
+                      request under the same key finds out";
+        Self::new(ProblemCode::OutcomeUnknown, detail)
+    }
+
+    /// A thing that the account does not have.
+    pub(crate) fn not_found(code: ProblemCode) -> Self {
+        Self::new(code, lower_first(code.title()))
+    }
+
+    /// The same refusal with figures.
+    pub(crate) fn with_figures(self, figures: Figures) -> Self {
+        Self { figures: Some(Box::new(figures)), ..self }
+    }
+
+    /// What the ledger refused, about an account that `owner` decides about.
+    pub(crate) fn of_rejection(rejection: &Rejection, owner: &Owner) -> Self {
+        let code = code_of(rejection);
+        let mut detail = rejection.to_string();
+        if rejection.is_remembered() && code.retry() == purser_api::Retry::NewKey {
+            detail.push_str("; this answer is kept under the idempotency key: ask with a new key");
+        }
+        Self::new(code, detail).with_figures(figures_of(rejection, owner))
+    }
+
+    /// The same refusal, as the log decided it.
+    pub(crate) fn decided(self, replayed: Replayed) -> Self {
+        Self { decided: Some(replayed), ..self }
+    }
+
+    /// How the log decided it, if it did.
+    pub(crate) const fn decision(&self) -> Option<Replayed> {
+        self.decided
+    }
+
+    /// What consensus refused to propose.
+    pub(crate) fn of_propose(error: &ProposeError) -> Self {
+        match error {
+            ProposeError::NotLeader { .. } | ProposeError::Stopped => Self::not_ready(),
+            ProposeError::Overloaded => Self::new(
+                ProblemCode::Overloaded,
+                "too many requests are waiting; nothing happened",
+            ),
+            ProposeError::TooLarge { max } => {
+                let detail = format!("the request is larger than {max} bytes in the log");
+                Self::new(ProblemCode::BodyTooLarge, detail)
+            }
+            ProposeError::ClockAhead => {
+                let detail = "the clock of the deciding node is wrong; nothing happened";
+                Self {
+                    cause: Some(error.to_string().into()),
+                    ..Self::new(ProblemCode::NotReady, detail)
+                }
+            }
+            ProposeError::OutcomeUnknown => Self::outcome_unknown(),
+        }
+    }
+
+    /// A read that consensus could not confirm.
+    pub(crate) fn of_read(error: &ReadError) -> Self {
+        match error {
+            ReadError::NotLeader { .. } | ReadError::TimedOut | ReadError::Stopped => {
+                Self { cause: Some(error.to_string().into()), ..Self::not_ready() }
+            }
+        }
+    }
+
+    /// A change of members or leader that did not come about.
+    pub(crate) fn of_change(error: &ChangeError) -> Self {
+        match error {
+            ChangeError::NotLeader { .. } | ChangeError::Stopped => Self::not_ready(),
+            ChangeError::Refused(reason) => {
+                let detail = "the group refuses this change now, or for good; see its members";
+                Self { cause: Some(reason.as_str().into()), ..Self::invalid(detail) }
+            }
+            ChangeError::OutcomeUnknown => Self::outcome_unknown(),
+        }
+    }
+
+    /// An entry that could not be read.
+    pub(crate) fn of_history(error: &HistoryError) -> Self {
+        Self::internal(chain(error))
+    }
+
+    /// The code.
+    pub(crate) const fn code(&self) -> ProblemCode {
+        self.code
+    }
+
+    /// The problem document, and the log's line where the service is to blame.
+    pub(crate) fn into_problem(self, request_id: &str) -> Problem {
+        if self.code.status() >= 500 {
+            let (code, cause) = (self.code.name(), self.cause.as_deref());
+            tracing::warn!(request_id, code, cause, "request was not done");
+        }
+        let mut figures = self.figures.map(|figures| *figures).unwrap_or_default();
+        if self.code.retry() == purser_api::Retry::Later {
+            let millis = RETRY_AFTER.as_millis();
+            figures.retry_after_ms = u64::try_from(millis).ok();
+        }
+        Problem::new(self.code, self.detail, request_id).with_figures(figures)
+    }
+}
+
+/// A problem document as a response.
+pub(crate) fn problem_response(problem: &Problem) -> Response {
+    let body = serde_json::to_vec(problem).expect("a problem is plain text and numbers");
+    let mut response = Response::new(body.into());
+    *response.status_mut() = hyper::StatusCode::from_u16(problem.status)
+        .expect("the table of codes has statuses of HTTP only");
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(Problem::MEDIA_TYPE));
+    if let Some(millis) = problem.figures.retry_after_ms {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(millis.div_ceil(1_000)));
+    }
+    if problem.status == 401 {
+        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    response
+}
+
+impl From<InvalidBody> for Refusal {
+    fn from(error: InvalidBody) -> Self {
+        Self::invalid(error.to_string())
+    }
+}
+
+/// The code of a rejection.
+const fn code_of(rejection: &Rejection) -> ProblemCode {
+    match rejection {
+        Rejection::TenantNotFound => ProblemCode::TenantNotFound,
+        Rejection::TenantExists => ProblemCode::TenantExists,
+        Rejection::HoldNotFound => ProblemCode::HoldNotFound,
+        Rejection::ChargeNotFound => ProblemCode::ChargeNotFound,
+        Rejection::LotNotFound => ProblemCode::LotNotFound,
+        Rejection::InsufficientCredits { .. } => ProblemCode::InsufficientCredits,
+        Rejection::HoldExpired { .. } => ProblemCode::HoldExpired,
+        Rejection::AlreadyCaptured { .. } => ProblemCode::AlreadyCaptured,
+        Rejection::AlreadyReleased { .. } => ProblemCode::AlreadyReleased,
+        Rejection::NothingCaptured => ProblemCode::NothingCaptured,
+        Rejection::RefundExceedsCaptured { .. } => ProblemCode::RefundExceedsCaptured,
+        Rejection::NotRefunded => ProblemCode::NotRefunded,
+        Rejection::AlreadyReclaimed => ProblemCode::AlreadyReclaimed,
+        Rejection::AccountFrozen => ProblemCode::AccountFrozen,
+        Rejection::AccountClosed => ProblemCode::AccountClosed,
+        Rejection::AlreadyFrozen => ProblemCode::AlreadyFrozen,
+        Rejection::NotFrozen => ProblemCode::NotFrozen,
+        Rejection::CloseBlocked { .. } => ProblemCode::CloseBlocked,
+        Rejection::SourceRefConflict { .. } => ProblemCode::SourceRefConflict,
+        Rejection::GrantExceedsCeiling => ProblemCode::GrantExceedsCeiling,
+        Rejection::GrantExpired => ProblemCode::GrantAlreadyExpired,
+        Rejection::LotAlreadyVoided => ProblemCode::LotAlreadyVoided,
+        Rejection::ExtendNotLater { .. } => ProblemCode::ExtendNotLater,
+        Rejection::ExtendTooLong { .. } => ProblemCode::ExtendTooLong,
+        Rejection::StaleConfirmation { .. } => ProblemCode::StaleConfirmation,
+        Rejection::KeyReused => ProblemCode::KeyReused,
+        Rejection::BatchAborted { .. } => ProblemCode::BatchAborted,
+        // Both say that the account's books cannot hold it; the detail says which limit it is.
+        Rejection::AmountOverflow => ProblemCode::AmountOverflow,
+        Rejection::TooManyParts => ProblemCode::TooManyParts,
+    }
+}
+
+/// The figures of a rejection.
+fn figures_of(rejection: &Rejection, owner: &Owner) -> Figures {
+    let amount = |credits: Credits| Some(Amount(credits));
+    let mut figures = Figures::default();
+    match *rejection {
+        Rejection::InsufficientCredits { available, short_by } => {
+            figures.available = amount(available);
+            figures.short_by = amount(short_by);
+        }
+        Rejection::HoldExpired { expired_at } => {
+            figures.hold_status = Some(HoldStatus::Expired);
+            figures.first_at = Some(Moment(expired_at));
+        }
+        Rejection::AlreadyCaptured { captured, sequence } => {
+            figures.hold_status = Some(HoldStatus::Captured);
+            figures.captured_total = amount(captured);
+            figures.first_sequence = Some(sequence.into());
+        }
+        Rejection::AlreadyReleased { sequence } => {
+            figures.hold_status = Some(HoldStatus::Released);
+            figures.first_sequence = Some(sequence.into());
+        }
+        Rejection::RefundExceedsCaptured { refundable } => figures.refundable = amount(refundable),
+        Rejection::CloseBlocked { debt, .. } => figures.debt = amount(debt),
+        Rejection::SourceRefConflict { lot, amount: granted } => {
+            figures.lot_id = Some(LotId::new(lot.0, owner.clone()));
+            figures.lot_amount = amount(granted);
+        }
+        Rejection::ExtendNotLater { expires_at } => figures.expires_at = Some(Moment(expires_at)),
+        Rejection::ExtendTooLong { latest } => figures.latest_expires_at = Some(Moment(latest)),
+        Rejection::StaleConfirmation { sequence } => {
+            figures.current_sequence = Some(sequence.into());
+        }
+        Rejection::BatchAborted { item } => figures.failed_item = Some(item),
+        Rejection::TenantNotFound
+        | Rejection::TenantExists
+        | Rejection::HoldNotFound
+        | Rejection::ChargeNotFound
+        | Rejection::LotNotFound
+        | Rejection::NothingCaptured
+        | Rejection::NotRefunded
+        | Rejection::AlreadyReclaimed
+        | Rejection::AccountFrozen
+        | Rejection::AccountClosed
+        | Rejection::AlreadyFrozen
+        | Rejection::NotFrozen
+        | Rejection::GrantExceedsCeiling
+        | Rejection::GrantExpired
+        | Rejection::LotAlreadyVoided
+        | Rejection::KeyReused
+        | Rejection::AmountOverflow
+        | Rejection::TooManyParts => (),
+    }
+    figures
+}
+
+fn lower_first(title: &str) -> String {
+    let mut characters = title.chars();
+    let first = characters.next().map(|first| first.to_ascii_lowercase());
+    first.into_iter().chain(characters).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use purser_types::{Region, Sequence};
+
+    use super::*;
+
+    fn owner() -> Owner {
+        Owner::home(Region::parse("us").unwrap())
+    }
+
+    fn credits(amount: u64) -> Credits {
+        Credits::from_u64(amount).unwrap()
+    }
+
+    #[test]
+    fn a_refusal_for_lack_of_credits_says_how_to_go_on() {
+        let rejection =
+            Rejection::InsufficientCredits { available: credits(10), short_by: credits(20) };
+        let problem = Refusal::of_rejection(&rejection, &owner()).into_problem("r1");
+        let json = serde_json::to_value(&problem).unwrap();
+        assert_eq!(json["status"], 402);
+        assert_eq!(json["available"], "10");
+        assert_eq!(json["short_by"], "20");
+        assert_eq!(json["retry"], "new_key");
+        assert_eq!(json["request_id"], "r1");
+        assert!(problem.detail.ends_with("ask with a new key"), "{}", problem.detail);
+    }
+
+    #[test]
+    fn nothing_internal_stands_in_an_answer() {
+        let error =
+            HistoryError::Disk(std::io::Error::other("/var/lib/purser: input/output error"));
+        let problem = Refusal::of_history(&error).into_problem("r1");
+        let json = serde_json::to_string(&problem).unwrap();
+        assert!(!json.contains("/var/lib") && !json.contains("input/output"), "{json}");
+    }
+
+    #[test]
+    fn who_asks_too_early_is_told_when_to_come_back() {
+        let problem = Refusal::not_ready().into_problem("r1");
+        assert_eq!(problem_response(&problem).headers()[header::RETRY_AFTER], "1");
+        let refused = Rejection::AlreadyReleased { sequence: Sequence(7) };
+        let problem = Refusal::of_rejection(&refused, &owner()).into_problem("r1");
+        assert!(!problem_response(&problem).headers().contains_key(header::RETRY_AFTER));
+    }
+}

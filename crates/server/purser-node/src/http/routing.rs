@@ -1,0 +1,236 @@
+//! From a call to whoever can decide it: this node's group, or the node that leads it.
+//!
+//! ```text
+//!  propose / confirm ──▶ this node leads ──────────────────▶ answer
+//!         ▲            ├─ another leads ── forward ────────▶ its answer
+//!         │            │                     └ not sent ─┐
+//!         └── wait ────┴─ nobody leads ◀─────────────────┘
+//!               └ out of patience ─▶ 503, nothing happened
+//! ```
+//!
+//! Waiting happens only where nothing can have happened. A proposal or a forwarded request whose
+//! outcome is unknown ends here, as 504.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use purser_ledger::{
+    Account, AccountName, Answer, AsOf, Command, Item, Ledger, Outcome, Receipt, Rejection, codec,
+};
+use purser_raft::{Group, GroupHistory, NodeId, ProposeError, ReadError};
+use purser_types::{HistoryReader, LogTime, Machine, Owner};
+
+use crate::http::call::Call;
+use crate::http::forward::{ForwardError, HOPS_MAX};
+use crate::http::problem::{NotDone, Refusal, Replayed};
+
+/// The part of a request's time that may go into waiting for a leader: elections take a second, and
+/// a caller rather hears "nothing happened" than nothing.
+const PATIENCE_PART: u32 = 4;
+
+/// How long to wait at least between two attempts while nobody leads.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// What the ledger accepted.
+pub(crate) struct Decision {
+    /// What it did.
+    pub(crate) receipt: Receipt,
+    /// Whether it was decided before, under the same key.
+    pub(crate) replayed: Replayed,
+}
+
+impl Decision {
+    /// The decision in an outcome, about an account that `owner` decides about.
+    pub(crate) fn of(outcome: Outcome, owner: &Owner) -> Result<Self, Refusal> {
+        let replayed = Replayed(outcome.replayed);
+        match outcome.result {
+            Ok(receipt) => Ok(Self { receipt, replayed }),
+            Err(rejection) => Err(Refusal::of_rejection(&rejection, owner).decided(replayed)),
+        }
+    }
+}
+
+impl Call {
+    /// Has items decided for an account, together or not at all.
+    pub(crate) async fn propose(
+        &self,
+        account: &AccountName,
+        items: Vec<Item>,
+    ) -> Result<Vec<Outcome>, NotDone> {
+        let group = self.api.groups().of(account);
+        let command = Command::Account { account: account.clone(), items };
+        let command = Bytes::from(codec::encode(&command));
+        loop {
+            match group.propose(command.clone(), self.meta.deadline).await {
+                Ok(Answer::Account(outcomes)) => return Ok(outcomes),
+                Ok(Answer::Swept { .. }) => {
+                    return Err(Refusal::internal("items were answered like a sweep").into());
+                }
+                Err(ProposeError::NotLeader { leader }) => self.elsewhere(group, leader).await?,
+                Err(error) => return Err(Refusal::of_propose(&error).into()),
+            }
+        }
+    }
+
+    /// Has one item decided. A rejection is an error here, as it is for the caller.
+    pub(crate) async fn decide(
+        &self,
+        account: &AccountName,
+        item: Item,
+    ) -> Result<Decision, NotDone> {
+        let mut outcomes = self.propose(account, vec![item]).await?;
+        match outcomes.pop() {
+            Some(outcome) => Ok(Decision::of(outcome, self.api.owner())?),
+            None => Err(Refusal::internal("an item without an outcome").into()),
+        }
+    }
+
+    /// Makes sure that this node may answer a strict read of the group; else has it answered by the
+    /// one that may.
+    pub(crate) async fn confirm(&self, group: &Group<Ledger>) -> Result<(), NotDone> {
+        loop {
+            match group.read_barrier(self.meta.deadline).await {
+                Ok(()) => return Ok(()),
+                Err(ReadError::NotLeader { leader }) => self.elsewhere(group, leader).await?,
+                Err(error) => return Err(Refusal::of_read(&error).into()),
+            }
+        }
+    }
+
+    /// Goes on where the leader is: relays its answer, or returns when it is worth asking this
+    /// node's group again.
+    pub(crate) async fn elsewhere(
+        &self,
+        group: &Group<Ledger>,
+        leader: Option<NodeId>,
+    ) -> Result<(), NotDone> {
+        if let Some(node) = leader.filter(|node| *node != self.api.node())
+            && self.meta.hops < HOPS_MAX
+            && let Some(base) = self.api.base_url(node, &self.parts.uri)
+        {
+            match self.api.forwarder().relay(self, base).await {
+                Ok(response) => return Err(NotDone::Relayed(Box::new(response))),
+                Err(ForwardError::MaybeSent) if !self.parts.method.is_safe() => {
+                    return Err(Refusal::outcome_unknown().into());
+                }
+                Err(ForwardError::NotSent | ForwardError::MaybeSent) => (),
+            }
+        }
+        self.wait_for_change(group).await
+    }
+
+    /// Waits until the group may have another leader, within this call's patience.
+    pub(crate) async fn wait_for_change(&self, group: &Group<Ledger>) -> Result<(), NotDone> {
+        let whole = self.meta.deadline.duration_since(self.meta.received);
+        let patience_ends = self.meta.received + whole / PATIENCE_PART;
+        if patience_ends <= Instant::now() {
+            return Err(Refusal::not_ready().into());
+        }
+        // What changed before this line is not noticed; the pause is short for that reason.
+        let mut status = group.watch();
+        match tokio::time::timeout(PAUSE, status.changed()).await {
+            Ok(Ok(())) | Err(_) => Ok(()),
+            Ok(Err(_)) => Err(Refusal::not_ready().into()),
+        }
+    }
+
+    /// Looks at an account as it is now, strictly.
+    pub(crate) async fn look<T>(
+        &self,
+        account: &AccountName,
+        look: impl FnOnce(&AsOf<'_>, LogTime) -> Result<T, Refusal>,
+    ) -> Result<T, NotDone> {
+        let group = self.api.groups().of(account);
+        self.confirm(group).await?;
+        let now = group.now();
+        let seen = group.view(|ledger, history| {
+            let now = now.max(ledger.log_time());
+            look_at(ledger, history, account, now, look)
+        });
+        Ok(seen?)
+    }
+
+    /// Looks at an account for long, strictly: at a copy, on a thread that may wait for the disk.
+    pub(crate) async fn study<T: Send + 'static>(
+        &self,
+        account: &AccountName,
+        look: impl FnOnce(&AsOf<'_>, LogTime) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, NotDone> {
+        let name = account.clone();
+        let study = move |ledger: &Ledger, history: &GroupHistory, now: LogTime| {
+            look_at(ledger, history, &name, now, look)
+        };
+        self.confirm(self.api.groups().of(account)).await?;
+        self.at_leisure(account, study).await
+    }
+
+    /// Looks at what is written down of an account, strictly, with everything written that was due
+    /// when the call was made.
+    pub(crate) async fn study_written<T: Send + 'static>(
+        &self,
+        account: &AccountName,
+        look: impl FnOnce(&Account, &dyn HistoryReader, LogTime) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, NotDone> {
+        let name = account.clone();
+        let study = move |ledger: &Ledger, history: &GroupHistory, now: LogTime| {
+            look(ledger.account(&name).ok_or_else(tenant_not_found)?, history, now)
+        };
+        self.settle(account).await?;
+        self.at_leisure(account, study).await
+    }
+
+    pub(crate) async fn at_leisure<T: Send + 'static>(
+        &self,
+        account: &AccountName,
+        study: impl FnOnce(&Ledger, &GroupHistory, LogTime) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, NotDone> {
+        let group = self.api.groups().of(account);
+        let (ledger, history, now) = (group.machine(), group.history(), group.now());
+        let studying = tokio::task::spawn_blocking(move || {
+            study(&ledger, &history, now.max(ledger.log_time()))
+        });
+        let studied = studying.await;
+        Ok(studied.map_err(|error| Refusal::internal(format!("a read failed: {error}")))??)
+    }
+
+    /// Has what is due in an account written down, if anything is.
+    ///
+    /// Balances show what is due whether or not it is written. Entries do not: an entry gets its
+    /// hash when it is written, and what was shown of it must never change. So whoever asks for
+    /// entries has them written first.
+    async fn settle(&self, account: &AccountName) -> Result<(), NotDone> {
+        let group = self.api.groups().of(account);
+        self.confirm(group).await?;
+        let now = group.now();
+        let behind = group.view(|ledger, history| {
+            let Some(account) = ledger.account(account) else { return Ok(false) };
+            let settled = account.at(now.max(ledger.log_time()), history)?;
+            Ok(settled.account().head() != account.head())
+        });
+        if behind.map_err(|error| Refusal::of_history(&error))? {
+            self.propose(account, Vec::new()).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Looks at one account as of `now`.
+pub(crate) fn look_at<T>(
+    ledger: &Ledger,
+    history: &dyn HistoryReader,
+    account: &AccountName,
+    now: LogTime,
+    look: impl FnOnce(&AsOf<'_>, LogTime) -> Result<T, Refusal>,
+) -> Result<T, Refusal> {
+    let account: &Account = ledger.account(account).ok_or_else(tenant_not_found)?;
+    let settled = account.at(now, history).map_err(|error| Refusal::of_history(&error))?;
+    look(&settled, now)
+}
+
+/// The tenant has no account in the unit that was asked for.
+pub(crate) fn tenant_not_found() -> Refusal {
+    Refusal::new(
+        purser_api::ProblemCode::TenantNotFound,
+        format!("{}, or it has no account in this unit", Rejection::TenantNotFound),
+    )
+}

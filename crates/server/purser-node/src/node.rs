@@ -1,0 +1,192 @@
+//! A node's life: start, shutdown, kill, failure.
+//!
+//! ```text
+//!  bind ports ──▶ open data folder ──▶ open groups ──▶ serve ──┬── shutdown: drain, hand over, end
+//!                                                              ├── kill: as if the process died
+//!                                                              └── failed: a vital task ended
+//! ```
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use purser_raft::disk::{Disk, RealDisk};
+use purser_raft::{Clock, Host, HostSettings, OpenError, PeerSwitch, SystemClock};
+
+use crate::groups::{Groups, GroupsError};
+use crate::http::{self, Api};
+use crate::listeners::{Addresses, Listeners};
+use crate::metrics::{NodeMetrics, Recorder};
+use crate::serve;
+use crate::settings::NodeSettings;
+use crate::task;
+use crate::tasks::{NodeFailure, Tasks};
+
+/// What a node takes from outside: time, files, a way to be cut off, a place for metrics.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// What stamps entries.
+    pub clock: Arc<dyn Clock>,
+    /// Where files are kept.
+    pub disk: Arc<dyn Disk>,
+    /// Cuts this node off from others on purpose.
+    pub switch: PeerSwitch,
+    /// What `/metrics` shows. Without one it answers 404.
+    pub recorder: Option<Recorder>,
+}
+
+impl Surroundings {
+    /// The system's clock and files.
+    pub fn real() -> Self {
+        Self {
+            clock: Arc::new(SystemClock),
+            disk: Arc::new(RealDisk),
+            switch: PeerSwitch::default(),
+            recorder: None,
+        }
+    }
+}
+
+/// Why a node could not be started. Nothing was changed that a later start minds.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The data folder could not be opened.
+    #[error("the data folder could not be opened")]
+    Host(#[source] OpenError),
+    /// The folder belongs to a cluster of another name, or with another number of shards.
+    #[error("the data folder belongs to a cluster of another name or another number of shards")]
+    OtherCluster(#[source] OpenError),
+    /// A group could not be opened.
+    #[error(transparent)]
+    Groups(#[from] GroupsError),
+}
+
+/// A running node. Dropping it does not stop it; [`Node::shutdown`] and [`Node::kill`] do.
+pub struct Node {
+    addresses: Addresses,
+    api: Arc<Api>,
+    host: Host,
+    /// What accepts and serves connections.
+    servers: Tasks,
+    /// Everything else.
+    background: Tasks,
+}
+
+impl Node {
+    /// Opens the data folder and the groups, founds the groups if they are new and the settings
+    /// say so, and serves.
+    ///
+    /// Returns when the API answers. Whether the groups have leaders, [`Node::ready`] tells.
+    pub async fn start(
+        settings: NodeSettings,
+        listeners: Listeners,
+        surroundings: Surroundings,
+    ) -> Result<Self, StartError> {
+        let addresses = listeners.addresses();
+        let Listeners { api: api_listener, admin: admin_listener, peer, .. } = listeners;
+        let host = Host::open(host_settings(&settings, &surroundings), peer).await;
+        let host = host.map_err(|error| match error {
+            OpenError::OtherCluster { .. } => StartError::OtherCluster(error),
+            _ => StartError::Host(error),
+        })?;
+        let groups = match Groups::open(&host, &settings).await {
+            Ok(groups) => groups,
+            Err(error) => {
+                host.kill().await;
+                return Err(error.into());
+            }
+        };
+        let metrics = Arc::new(NodeMetrics::new(settings.node));
+        let background = Tasks::new();
+        let servers = background.sibling();
+        let recorder = surroundings.recorder;
+        let api = Api::new(&settings, groups, Arc::clone(&metrics), recorder, &background);
+        let api = Arc::new(api);
+        start_tasks(&background, &host, &api, &settings);
+        let (limits, shared_admin) = (settings.limits, admin_listener.is_none());
+        let router = http::data_router(&api, shared_admin);
+        servers.spawn_vital("api", |_| {
+            serve::serve(api_listener, router, limits, Arc::clone(&metrics), servers.clone())
+        });
+        if let Some(listener) = admin_listener {
+            let router = http::admin_router(&api);
+            servers.spawn_vital("admin-api", |_| {
+                serve::serve(listener, router, limits, Arc::clone(&metrics), servers.clone())
+            });
+        }
+        tracing::info!(node = %settings.node, api = %addresses.api, "node serves");
+        Ok(Self { addresses, api, host, servers, background })
+    }
+
+    /// Where the node listens.
+    pub const fn addresses(&self) -> Addresses {
+        self.addresses
+    }
+
+    /// Resolves when every group knows its leader and this node has caught up.
+    pub async fn ready(&self) {
+        self.api.groups().ready().await;
+    }
+
+    /// Resolves when the node cannot go on. The owner should then end it with [`Node::kill`].
+    pub async fn failed(&self) -> NodeFailure {
+        self.background.failed().await
+    }
+
+    /// Ends the node in order, within about `grace`: no longer ready, no new connections, requests
+    /// in flight finished, leadership handed over, tasks ended, files closed.
+    pub async fn shutdown(&self, grace: Duration) {
+        let deadline = Instant::now() + grace;
+        self.api.drain();
+        // A part is kept for handing over, which is what others wait for.
+        if !self.servers.shutdown(grace / 2).await {
+            tracing::warn!("requests were still running when their grace period was over");
+        }
+        // Order matters: the task that watches consensus must not take this for a failure.
+        self.background.request_shutdown();
+        self.host.shutdown(deadline).await;
+        if !self.background.shutdown(deadline.saturating_duration_since(Instant::now())).await {
+            tracing::warn!("tasks were still running when the grace period was over");
+        }
+        self.servers.kill().await;
+        self.background.kill().await;
+        tracing::info!("node has shut down");
+    }
+
+    /// Ends the node like a killed process: nothing is finished, handed over or written that was
+    /// not written before. What was acknowledged is on disk.
+    pub async fn kill(&self) {
+        self.background.kill().await;
+        self.servers.kill().await;
+        self.host.kill().await;
+    }
+}
+
+fn host_settings(settings: &NodeSettings, surroundings: &Surroundings) -> HostSettings {
+    let address = |peer: &crate::settings::PeerSettings| peer.address.clone();
+    HostSettings {
+        dir: settings.data_dir.clone(),
+        node: settings.node,
+        cluster: Some(settings.cluster.id(settings.shards)),
+        peers: settings.peers.iter().map(|(node, peer)| (*node, address(peer))).collect(),
+        timings: settings.timings,
+        wal: settings.wal,
+        disk: Arc::clone(&surroundings.disk),
+        clock: Arc::clone(&surroundings.clock),
+        switch: surroundings.switch.clone(),
+    }
+}
+
+fn start_tasks(tasks: &Tasks, host: &Host, api: &Arc<Api>, settings: &NodeSettings) {
+    tasks.spawn_vital("consensus", |stopping| {
+        task::watch_consensus(host.clone(), api.groups().all().to_vec(), stopping)
+    });
+    tasks.spawn_vital("stats", |stopping| {
+        task::publish_stats(host.clone(), Arc::clone(api), stopping)
+    });
+    if let Some(period) = settings.sweep_every {
+        for group in api.groups().all() {
+            let group = group.clone();
+            tasks.spawn_vital("sweeper", |stopping| task::sweep(group, period, stopping));
+        }
+    }
+}

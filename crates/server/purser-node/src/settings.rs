@@ -1,0 +1,217 @@
+//! What a node needs to know, checked.
+//!
+//! [`NodeSettings`] is the only form of configuration that the rest of the crate accepts, so a bad
+//! value is found before a file or a port is opened. Where the values come from (a file, a
+//! development command, a test) is not known here; see [`crate::NodeConfig`] for the file.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::Uri;
+use purser_raft::{ClusterId, GroupSettings, NodeId, RaftTimings, WalSettings};
+use purser_types::{Region, Span};
+use sha2::{Digest, Sha256};
+
+use crate::shards::ShardCount;
+use crate::token::Token;
+
+/// A node's settings.
+#[derive(Debug, Clone)]
+pub struct NodeSettings {
+    /// Which node this is: unique in its cluster, and never used again for other data.
+    pub node: NodeId,
+    /// Which cluster it belongs to.
+    pub cluster: ClusterName,
+    /// Where it stands.
+    pub region: Region,
+    /// Where it keeps its data.
+    pub data_dir: PathBuf,
+    /// Where it serves the API; port 0 lets the system choose.
+    pub listen: SocketAddr,
+    /// Where it serves the admin API, if not with the rest.
+    pub admin_listen: Option<SocketAddr>,
+    /// Where the other nodes reach it.
+    pub peer_listen: SocketAddr,
+    /// The other nodes.
+    pub peers: BTreeMap<NodeId, PeerSettings>,
+    /// Whether the groups are made of this node and its peers if the data folder is new. A node
+    /// that is added to a running cluster must wait to be added instead.
+    pub bootstrap: bool,
+    /// How many shards the accounts are spread over. Never changes in the life of a cluster.
+    pub shards: ShardCount,
+    /// How fast the groups notice a lost leader.
+    pub timings: RaftTimings,
+    /// The node's write-ahead log.
+    pub wal: WalSettings,
+    /// Each group's log and snapshots.
+    pub group: GroupSettings,
+    /// What callers may take up.
+    pub limits: LimitSettings,
+    /// Who may ask for what.
+    pub tokens: Vec<Arc<Token>>,
+    /// The policy of an account that is opened without one.
+    pub retention: RetentionSettings,
+    /// How often due events are looked for, to be written down. Nothing depends on it: whoever
+    /// looks at an account applies what is due first. `None` switches it off.
+    pub sweep_every: Option<Duration>,
+}
+
+/// Another node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerSettings {
+    /// `host:port` of its peer listener.
+    pub address: String,
+    /// Where it serves the API.
+    pub api: BaseUrl,
+    /// Where it serves the admin API.
+    pub admin: BaseUrl,
+}
+
+/// The start of another node's addresses: `http://host:port`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BaseUrl(hyper::http::uri::Authority);
+
+/// The text is not the start of an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must look like http://host:port, without a path")]
+pub struct InvalidBaseUrl;
+
+impl BaseUrl {
+    /// Reads `http://host:port`.
+    pub fn parse(text: &str) -> Result<Self, InvalidBaseUrl> {
+        let uri: Uri = text.parse().map_err(|_unreadable| InvalidBaseUrl)?;
+        let bare = matches!(uri.path(), "" | "/") && uri.query().is_none();
+        match uri.into_parts() {
+            parts if bare && parts.scheme == Some(hyper::http::uri::Scheme::HTTP) => {
+                parts.authority.map(Self).ok_or(InvalidBaseUrl)
+            }
+            _ => Err(InvalidBaseUrl),
+        }
+    }
+
+    /// The API of a node that listens at `address`.
+    pub fn of(address: SocketAddr) -> Self {
+        let authority = address.to_string().parse();
+        Self(authority.expect("an address and a port are an authority"))
+    }
+
+    /// Host and port.
+    pub(crate) const fn authority(&self) -> &hyper::http::uri::Authority {
+        &self.0
+    }
+}
+
+/// What callers may take up of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LimitSettings {
+    /// Open connections. Further ones wait to be accepted.
+    pub connections_max: usize,
+    /// Bytes of a request's line and headers, at least 8 KiB. Also how much of a body is read at once, so much less
+    /// makes large batches slower.
+    pub header_bytes_max: usize,
+    /// How long a connection may take to send a request's headers, and how long it may be idle.
+    pub header_read: Duration,
+    /// How long a connection may take no byte of an answer that waits for it.
+    pub write_stall: Duration,
+    /// How long a request may take from its headers to its answer.
+    pub request: Duration,
+}
+
+impl LimitSettings {
+    /// For a server.
+    pub const STANDARD: Self = Self {
+        connections_max: 10_000,
+        header_bytes_max: 64 << 10,
+        header_read: Duration::from_secs(30),
+        write_stall: Duration::from_secs(20),
+        request: Duration::from_secs(10),
+    };
+}
+
+/// How long an account that is opened without saying so remembers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetentionSettings {
+    /// Decisions under idempotency keys, from commit.
+    pub keys: Span,
+    /// Ended holds and charges, from their last change.
+    pub records: Span,
+}
+
+impl RetentionSettings {
+    /// A day, and 400 days.
+    pub const STANDARD: Self = Self { keys: Span::from_days(1), records: Span::from_days(400) };
+}
+
+/// The name of a cluster: the same on all its nodes, and different from other clusters'.
+///
+/// It stands in every file and on every connection, so that a folder or a node of another cluster
+/// is refused instead of mixed in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterName(String);
+
+/// The text is not the name of a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must have 1 to {} bytes without control characters", ClusterName::BYTES_MAX)]
+pub struct InvalidClusterName;
+
+impl ClusterName {
+    /// The most bytes.
+    pub const BYTES_MAX: usize = 128;
+
+    /// Checks a name.
+    pub fn parse(text: &str) -> Result<Self, InvalidClusterName> {
+        let fits = (1..=Self::BYTES_MAX).contains(&text.len());
+        if fits && !text.chars().any(char::is_control) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(InvalidClusterName)
+        }
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// What consensus knows the cluster by.
+    ///
+    /// The number of shards is part of it: with another number, accounts would be looked for where
+    /// they are not. So such a node is refused as if it were of another cluster.
+    pub fn id(&self, shards: ShardCount) -> ClusterId {
+        let mut hasher = Sha256::new();
+        hasher.update(b"purser cluster\0");
+        hasher.update(shards.get().to_be_bytes());
+        hasher.update(&self.0);
+        let digest: [u8; 32] = hasher.finalize().into();
+        ClusterId::from_bytes(*digest.first_chunk().expect("a digest has 32 bytes"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_number_of_shards_is_another_cluster() {
+        let name = ClusterName::parse("purser-prod").unwrap();
+        let id = |shards| name.id(ShardCount::from_u32(shards).unwrap());
+        assert_eq!(id(16), id(16));
+        assert_ne!(id(16), id(8));
+        assert_ne!(
+            id(16),
+            ClusterName::parse("other").unwrap().id(ShardCount::from_u32(16).unwrap())
+        );
+    }
+
+    #[test]
+    fn a_base_url_is_scheme_host_and_port() {
+        assert!(BaseUrl::parse("http://127.0.0.1:7710").is_ok());
+        assert!(BaseUrl::parse("http://node-2.example:80/").is_ok());
+        for odd in ["", "127.0.0.1:7710", "https://a:1", "http://a:1/path", "http://a:1?x=1"] {
+            assert_eq!(BaseUrl::parse(odd), Err(InvalidBaseUrl), "{odd:?}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Batches: independent and all-or-nothing.
+
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Caller, Cluster, open_with};
+
+async fn batch(caller: &Caller, body: &Value) -> Answer {
+    let headers = [("content-type", "application/json")];
+    caller.raw("POST", "/v1/batch", &headers, body.to_string().into()).await
+}
+
+fn statuses(answer: &Answer) -> Vec<u64> {
+    let results = answer.body["results"].as_array().unwrap().iter();
+    results.map(|result| result["status"].as_u64().unwrap()).collect()
+}
+
+fn authorize(tenant: &str, key: &str, amount: u64) -> Value {
+    json!({ "op": "authorize", "tenant": tenant, "idempotency_key": key, "amount": amount })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_item_has_its_own_result_in_its_own_place() {
+    let (cluster, caller) = Cluster::with_credits(100).await;
+    open_with(&caller, "beta", 10).await;
+    let items = json!([
+        authorize("acme", "k1", 30),
+        authorize("beta", "k1", 30),
+        { "op": "burn" },
+        { "op": "charge", "tenant": "beta", "idempotency_key": "k2", "amount": "10" },
+        authorize("nobody", "k1", 30),
+        { "op": "capture", "tenant": "acme", "idempotency_key": "k3", "hold_id": "h3-0-eu" },
+        authorize("acme", "k1", 30),
+        authorize("acme", "k1", 31),
+    ]);
+    let answer = batch(&caller, &json!({ "items": items })).await.expect(200);
+    assert_eq!(statuses(&answer), [201, 402, 400, 201, 404, 404, 201, 422]);
+    assert_eq!(answer.text("/results/0/body/hold_id"), "h3-0-us");
+    assert_eq!(answer.text("/results/1/body/code"), "insufficient_credits");
+    assert_eq!(answer.text("/results/3/body/charge_id"), "c3-0-us");
+    let replayed = |place: usize| answer.body["results"][place]["replayed"].as_bool().unwrap();
+    assert_eq!([0, 6, 7].map(replayed), [false, true, false]);
+    assert_eq!(answer.body["results"][6]["body"], answer.body["results"][0]["body"]);
+    cluster.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_atomic_batch_happens_wholly_or_not_at_all() {
+    let (cluster, caller) = Cluster::with_credits(100).await;
+    let items = json!([authorize("acme", "k1", 60), authorize("acme", "k2", 60)]);
+    let answer = batch(&caller, &json!({ "items": items, "atomic": true })).await.expect(200);
+    assert_eq!(statuses(&answer), [409, 402]);
+    assert_eq!(answer.text("/results/0/body/code"), "batch_aborted");
+    assert_eq!(answer.body["results"][0]["body"]["failed_item"], 1);
+    let balance = caller.get("/v1/tenants/acme/balance").await.expect(200);
+    assert_eq!(balance.text("/held"), "0");
+
+    let items = json!([authorize("acme", "k3", 60), authorize("acme", "k4", 40)]);
+    let answer = batch(&caller, &json!({ "items": items, "atomic": true })).await.expect(200);
+    assert_eq!(statuses(&answer), [201, 201]);
+    let balance = caller.get("/v1/tenants/acme/balance").await.expect(200);
+    assert_eq!(balance.text("/held"), "100");
+
+    let items = json!([authorize("acme", "k5", 1), authorize("beta", "k5", 1)]);
+    let mixed = batch(&caller, &json!({ "items": items, "atomic": true })).await;
+    let mixed = mixed.expect_problem(400, "invalid_request");
+    assert_eq!(mixed.body["failed_item"], 1);
+    cluster.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_operation_of_the_data_plane_can_stand_in_a_batch() {
+    let (cluster, caller) = Cluster::with_credits(100).await;
+    let items = json!([authorize("acme", "a1", 10), authorize("acme", "a2", 10)]);
+    batch(&caller, &json!({ "items": items })).await.expect(200);
+    let of = |op: &str, key: &str, more: Value| {
+        let mut item = json!({ "op": op, "tenant": "acme", "idempotency_key": key });
+        item.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        item
+    };
+    let items = [
+        of("extend", "b1", json!({ "hold_id": "h3-0-us", "until": "2026-08-01T01:00:00Z" })),
+        of("capture", "b2", json!({ "hold_id": "h3-0-us", "amount": 4 })),
+        of("release", "b3", json!({ "hold_id": "h4-0-us", "reason": "not needed" })),
+        of("refund", "b4", json!({ "hold_id": "h3-0-us", "reason": "failed" })),
+        of("reclaim", "b5", json!({ "hold_id": "h3-0-us", "reason": "done" })),
+    ];
+    let answer = batch(&caller, &json!({ "items": items })).await.expect(200);
+    assert_eq!(statuses(&answer), [200; 5], "{:#}", answer.body);
+    assert_eq!(answer.text("/results/1/body/captured"), "4");
+    assert_eq!(answer.text("/results/3/body/refunded"), "4");
+    assert_eq!(answer.text("/results/4/body/reclaimed"), "4");
+    cluster.end().await;
+}

@@ -1,0 +1,16 @@
+//! The API against nodes in this process: real files, real ports, a clock that the test moves.
+
+// Clippy lets tests unwrap where it can see that they are tests.
+#![cfg(test)]
+
+mod acts;
+mod batches;
+mod calls;
+mod clusters;
+mod description;
+mod inputs;
+mod keys;
+mod lists;
+mod lives;
+mod support;
+mod tokens;

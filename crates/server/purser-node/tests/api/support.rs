@@ -1,0 +1,311 @@
+//! Nodes in this process, and somebody who asks them.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::header::HeaderMap;
+use hyper::{Method, Request};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use purser_node::{
+    BaseUrl, ClusterName, LimitSettings, Listeners, Node, NodeSettings, PeerSettings, Recorder,
+    RetentionSettings, Scope, ShardCount, Surroundings, Token, TokenHash,
+};
+use purser_raft::disk::Disk;
+use purser_raft::{Clock, GroupSettings, NodeId, RaftTimings, WalSettings};
+use purser_types::{LogTime, Region, Span, TenantId};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// 2026-08-01T00:00:00Z.
+pub(crate) const START: &str = "2026-08-01T00:00:00Z";
+const START_MICROS: u64 = 1_785_542_400_000_000;
+
+/// A clock that stands still until it is moved.
+#[derive(Clone)]
+pub(crate) struct TestClock(Arc<AtomicU64>);
+
+impl TestClock {
+    fn new() -> Self {
+        Self(Arc::new(AtomicU64::new(START_MICROS)))
+    }
+
+    /// Moves on.
+    pub(crate) fn advance(&self, seconds: u64) {
+        self.0.fetch_add(Span::from_secs(seconds).as_micros(), Ordering::Relaxed);
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> LogTime {
+        LogTime::from_unix_micros(self.0.load(Ordering::Relaxed)).unwrap()
+    }
+}
+
+/// Nodes that make up a cluster, and their data.
+pub(crate) struct Cluster {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) clock: TestClock,
+    settings: Vec<NodeSettings>,
+    surroundings: Surroundings,
+    /// Removed with the cluster.
+    _data: TempDir,
+}
+
+/// How a cluster departs from the usual.
+#[derive(Default)]
+pub(crate) struct Unusual {
+    /// Keeps files elsewhere than on the real disk.
+    pub(crate) disk: Option<Arc<dyn Disk>>,
+    /// Records metrics.
+    pub(crate) recorder: Option<Recorder>,
+    /// Writes down what is due, so often.
+    pub(crate) sweep_every: Option<Duration>,
+    /// Serves the admin API on a port of its own.
+    pub(crate) admin_apart: bool,
+    /// Where every node believes that the others serve the API.
+    pub(crate) others_api: Option<SocketAddr>,
+    /// What callers may take up.
+    pub(crate) limits: Option<LimitSettings>,
+}
+
+impl Cluster {
+    /// A cluster of so many nodes, ready to serve.
+    pub(crate) async fn start(count: u64) -> Self {
+        Self::start_unusual(count, Unusual::default()).await
+    }
+
+    /// A cluster of so many nodes that departs from the usual.
+    pub(crate) async fn start_unusual(count: u64, unusual: Unusual) -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let clock = TestClock::new();
+        let mut settings = Vec::new();
+        let mut listeners = Vec::new();
+        for node in 1..=count {
+            let mut of_node = node_settings(NodeId(node), data.path().join(node.to_string()));
+            of_node.sweep_every = unusual.sweep_every;
+            of_node.limits = unusual.limits.unwrap_or(of_node.limits);
+            of_node.admin_listen = unusual.admin_apart.then_some(of_node.listen);
+            let bound = Listeners::bind(&of_node).await.unwrap();
+            let addresses = bound.addresses();
+            of_node.listen = addresses.api;
+            of_node.admin_listen = addresses.admin;
+            of_node.peer_listen = addresses.peer;
+            settings.push(of_node);
+            listeners.push(bound);
+        }
+        let peers: BTreeMap<NodeId, PeerSettings> = settings.iter().map(as_peer).collect();
+        for of_node in &mut settings {
+            of_node.peers = peers.clone();
+            of_node.peers.remove(&of_node.node);
+            for peer in of_node.peers.values_mut() {
+                peer.api = unusual.others_api.map_or_else(|| peer.api.clone(), BaseUrl::of);
+            }
+        }
+        let mut surroundings = Surroundings {
+            clock: Arc::new(clock.clone()),
+            recorder: unusual.recorder,
+            ..Surroundings::real()
+        };
+        if let Some(disk) = unusual.disk {
+            surroundings.disk = disk;
+        }
+        let starting = settings
+            .iter()
+            .zip(listeners)
+            .map(|(settings, bound)| Node::start(settings.clone(), bound, surroundings.clone()));
+        let nodes = futures_util::future::try_join_all(starting).await.unwrap();
+        for node in &nodes {
+            node.ready().await;
+        }
+        Self { nodes, clock, settings, surroundings, _data: data }
+    }
+
+    /// Kills the node at `place` and starts it again from its data.
+    pub(crate) async fn crash(&mut self, place: usize) {
+        self.nodes[place].kill().await;
+        let settings = self.settings[place].clone();
+        let listeners = Listeners::bind(&settings).await.unwrap();
+        let node = Node::start(settings, listeners, self.surroundings.clone()).await.unwrap();
+        node.ready().await;
+        self.nodes[place] = node;
+    }
+
+    /// A cluster of one node with the tenant `acme`, who has so many credits.
+    pub(crate) async fn with_credits(credits: u64) -> (Self, Caller) {
+        let cluster = Self::start(1).await;
+        let caller = cluster.caller(0, "root");
+        open_with(&caller, "acme", credits).await;
+        (cluster, caller)
+    }
+
+    /// Somebody who asks the node at `place` with the token `secret`.
+    pub(crate) fn caller(&self, place: usize, secret: &str) -> Caller {
+        Caller::new(self.nodes[place].addresses().api, secret)
+    }
+
+    /// Ends all nodes.
+    pub(crate) async fn end(self) {
+        for node in &self.nodes {
+            node.kill().await;
+        }
+    }
+}
+
+/// Opens a tenant and grants it credits, if any.
+pub(crate) async fn open_with(caller: &Caller, tenant: &str, credits: u64) {
+    let body = serde_json::json!({ "tenant": tenant });
+    caller.keyed("POST", "/admin/v1/tenants", &format!("open-{tenant}"), &body).await.expect(201);
+    if credits > 0 {
+        let body = serde_json::json!({ "amount": credits });
+        let path = format!("/admin/v1/tenants/{tenant}/grants");
+        caller.keyed("POST", &path, &format!("grant-{tenant}"), &body).await.expect(201);
+    }
+}
+
+fn as_peer(settings: &NodeSettings) -> (NodeId, PeerSettings) {
+    let api = BaseUrl::of(settings.listen);
+    let admin = settings.admin_listen.map_or_else(|| api.clone(), BaseUrl::of);
+    (settings.node, PeerSettings { address: settings.peer_listen.to_string(), api, admin })
+}
+
+fn node_settings(node: NodeId, data_dir: std::path::PathBuf) -> NodeSettings {
+    let anywhere: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    NodeSettings {
+        node,
+        cluster: ClusterName::parse("test").unwrap(),
+        region: Region::parse("us").unwrap(),
+        data_dir,
+        listen: anywhere,
+        admin_listen: None,
+        peer_listen: anywhere,
+        peers: BTreeMap::new(),
+        bootstrap: true,
+        shards: ShardCount::from_u32(2).unwrap(),
+        timings: RaftTimings::SHARED_MACHINE,
+        wal: WalSettings::SMALL,
+        group: GroupSettings::SMALL,
+        limits: LimitSettings::STANDARD,
+        tokens: vec![
+            token("root", &[Scope::Admin], None),
+            token("spender", &[Scope::Spend], None),
+            token("reader", &[Scope::Read], None),
+            token("acme-spender", &[Scope::Spend], Some("acme")),
+            token("acme-admin", &[Scope::Admin], Some("acme")),
+        ],
+        retention: RetentionSettings::STANDARD,
+        sweep_every: None,
+    }
+}
+
+fn token(secret: &str, scopes: &[Scope], tenant: Option<&str>) -> Arc<Token> {
+    Arc::new(Token {
+        name: secret.into(),
+        hash: TokenHash::of(secret.as_bytes()),
+        scopes: scopes.iter().copied().collect(),
+        tenants: tenant.map(|tenant| [TenantId::parse(tenant).unwrap()].into()),
+    })
+}
+
+/// Somebody who asks a node.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    address: SocketAddr,
+    secret: String,
+    client: Client<HttpConnector, Full<Bytes>>,
+}
+
+/// What a node answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Value,
+}
+
+impl Answer {
+    /// The answer, which must have this status.
+    #[track_caller]
+    pub(crate) fn expect(self, status: u16) -> Self {
+        assert_eq!(self.status, status, "{:#}", self.body);
+        self
+    }
+
+    /// The answer, which must be a problem with this status and code.
+    #[track_caller]
+    pub(crate) fn expect_problem(self, status: u16, code: &str) -> Self {
+        let answer = self.expect(status);
+        assert_eq!(answer.body["code"], code, "{:#}", answer.body);
+        assert_eq!(answer.body["status"], status);
+        assert_eq!(answer.header("content-type"), "application/problem+json");
+        answer
+    }
+
+    /// A header's text; empty if it is not there.
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// A text of the body.
+    #[track_caller]
+    pub(crate) fn text(&self, pointer: &str) -> &str {
+        let value = self.body.pointer(pointer).and_then(Value::as_str);
+        value.unwrap_or_else(|| panic!("no text at {pointer} in {:#}", self.body))
+    }
+}
+
+impl Caller {
+    pub(crate) fn new(address: SocketAddr, secret: &str) -> Self {
+        let client = Client::builder(TokioExecutor::new()).build_http();
+        Self { address, secret: secret.to_owned(), client }
+    }
+
+    /// Reads.
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.raw("GET", path, &[], Bytes::new()).await
+    }
+
+    /// Changes something under a key.
+    pub(crate) async fn keyed(&self, method: &str, path: &str, key: &str, body: &Value) -> Answer {
+        let headers = [("idempotency-key", key), ("content-type", "application/json")];
+        self.raw(method, path, &headers, body.to_string().into()).await
+    }
+
+    /// Changes something under a key.
+    pub(crate) async fn post(&self, path: &str, key: &str, body: &Value) -> Answer {
+        self.keyed("POST", path, key, body).await
+    }
+
+    /// Sends anything.
+    pub(crate) async fn raw(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Bytes,
+    ) -> Answer {
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
+        let mut request =
+            Request::builder().method(method).uri(format!("http://{}{path}", self.address));
+        if !self.secret.is_empty() {
+            request = request.header("authorization", format!("Bearer {}", self.secret));
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Full::new(body)).unwrap();
+        let answering = self.client.request(request);
+        let response = tokio::time::timeout(Duration::from_secs(30), answering).await;
+        let (parts, body) = response.expect("an answer in time").unwrap().into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        let text = || Value::from(String::from_utf8_lossy(&body).into_owned());
+        let body = serde_json::from_slice(&body).unwrap_or_else(|_| text());
+        Answer { status: parts.status.as_u16(), headers: parts.headers, body }
+    }
+}
