@@ -1,1 +1,39 @@
-fn main() {}
+//! `purser`, the one binary: a development cluster, a server, and the command line over the API.
+//!
+//! Not here: any rule. What a command means is decided by a node, and what a node is, by
+//! `purser-node`. This crate reads arguments, wires parts together, and prints.
+//!
+//! ```text
+//!  cli ──▶ dev              several nodes in this process, with data and traffic
+//!      ──▶ serve            one node, as its configuration says
+//!      ──▶ client_commands  one call of the API each
+//!      ──▶ replay, bench    load, with its own book or its own clock
+//!      ──▶ audit, scenario  the ledger's rules without a server
+//! ```
+//!
+//! Exit codes: 0 done, 1 refused or failed, 2 usage, 3 not reached or outcome unknown, 64 settings
+//! refused by `serve` and `check-config`.
+
+mod audit;
+mod bench;
+mod check_config;
+mod cli;
+mod client_commands;
+mod dev;
+mod failure;
+mod generate;
+mod output;
+mod plain_call;
+mod replay;
+mod scenario;
+mod serve;
+mod signals;
+mod telemetry;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    cli::main(cli::Cli::parse())
+}

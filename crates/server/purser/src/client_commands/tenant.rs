@@ -1,0 +1,190 @@
+//! `purser tenant`: open, look at, freeze, unfreeze and close tenants.
+
+use std::num::NonZeroU16;
+
+use clap::{Args, Subcommand};
+use purser_api::{
+    Amount, CloseAnswer, CloseRequest, FreezeRequest, OpenTenantRequest, PolicyRequest,
+    RefundExpired, RegionName, RegrantDays, TenantAnswer, TenantName, TenantStatus, TenantsQuery,
+    UnitName,
+};
+
+use super::arguments::{Account, Key, Page, Safety, Why};
+use super::connection::Service;
+use super::tables;
+use crate::failure::CommandError;
+use crate::output::Output;
+
+/// Open, look at, freeze and close tenants.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TenantAction {
+    /// Open a tenant's account.
+    Open(Open),
+    /// Show an account and its policy.
+    Get(Account),
+    /// List tenants in the order of their names.
+    List(List),
+    /// Refuse new holds and charges; holds may end.
+    Freeze(Freeze),
+    /// Allow new holds and charges again.
+    Unfreeze(Freeze),
+    /// Close an account for good: first with `--dry-run`, then with the `--confirm` it shows.
+    Close(Close),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Open {
+    /// The tenant.
+    tenant: TenantName,
+    /// What the account counts.
+    #[arg(long, default_value = "credits")]
+    unit: UnitName,
+    /// Where its home is to be; the region that is asked if left out.
+    #[arg(long)]
+    home: Option<RegionName>,
+    #[command(flatten)]
+    policy: PolicyFlags,
+    #[command(flatten)]
+    pub(super) key: Key,
+}
+
+impl Open {
+    pub(super) fn request(&self) -> OpenTenantRequest {
+        OpenTenantRequest {
+            tenant: self.tenant.clone(),
+            unit: self.unit.clone(),
+            home: self.home.clone(),
+            policy: self.policy.request(),
+        }
+    }
+}
+
+/// What a policy says. What is left out has its default, or stays as it is.
+#[derive(Debug, Args)]
+pub(crate) struct PolicyFlags {
+    /// What the account may owe by captures and charges that allow debt.
+    #[arg(long, help_heading = "Policy")]
+    debt_limit: Option<Amount>,
+    /// What becomes of a refund into an expired lot: `lapse`, or `regrant:DAYS`.
+    #[arg(long, value_parser = refund_expired, help_heading = "Policy")]
+    refund_expired: Option<RefundExpired>,
+}
+
+impl PolicyFlags {
+    pub(super) fn request(&self) -> PolicyRequest {
+        PolicyRequest { debt_limit: self.debt_limit.clone(), refund_expired: self.refund_expired }
+    }
+}
+
+fn refund_expired(text: &str) -> Result<RefundExpired, String> {
+    if text == "lapse" {
+        return Ok(RefundExpired::Lapse);
+    }
+    let days = text.strip_prefix("regrant:").and_then(|days| days.parse::<NonZeroU16>().ok());
+    let days = days.ok_or("expected `lapse`, or `regrant:DAYS` with 1 to 65535 days")?;
+    Ok(RefundExpired::RegrantDays(RegrantDays(days)))
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// Only tenants that stand like this: `open`, `frozen` or `closed`.
+    #[arg(long)]
+    status: Option<TenantStatus>,
+    #[command(flatten)]
+    page: Page,
+}
+
+impl List {
+    pub(super) fn query(&self) -> TenantsQuery {
+        let Page { limit, cursor } = &self.page;
+        TenantsQuery { status: self.status, limit: *limit, cursor: cursor.clone() }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Freeze {
+    #[command(flatten)]
+    pub(super) account: Account,
+    #[command(flatten)]
+    why: Why,
+    #[command(flatten)]
+    pub(super) key: Key,
+}
+
+impl Freeze {
+    pub(super) fn request(&self) -> FreezeRequest {
+        FreezeRequest { reason: self.why.reason.clone() }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Close {
+    #[command(flatten)]
+    pub(super) account: Account,
+    #[command(flatten)]
+    why: Why,
+    #[command(flatten)]
+    safety: Safety,
+    #[command(flatten)]
+    pub(super) key: Key,
+}
+
+impl Close {
+    pub(super) fn request(&self) -> CloseRequest {
+        CloseRequest {
+            reason: self.why.reason.clone(),
+            dry_run: self.safety.dry_run,
+            confirm: self.safety.confirm.clone(),
+        }
+    }
+}
+
+/// Runs a command about tenants.
+pub(super) async fn run(
+    action: TenantAction,
+    service: &Service,
+    output: &Output,
+) -> Result<(), CommandError> {
+    match action {
+        TenantAction::Open(args) => {
+            let admin = service.admin();
+            let opened = admin.open_tenant(&args.request(), &service.call(&args.key)).await;
+            output.answer(&service.done(opened, output)?, show_tenant)?;
+        }
+        TenantAction::Get(args) => {
+            let found = service.admin_account(&args).tenant(&service.read()).await;
+            output.answer(&service.found(found)?, show_tenant)?;
+        }
+        TenantAction::List(args) => {
+            let found = service.admin().tenants(&args.query(), &service.read()).await;
+            service.list(found, output, tables::tenants)?;
+        }
+        TenantAction::Freeze(args) => {
+            let (account, call) = (service.admin_account(&args.account), service.call(&args.key));
+            let frozen = account.freeze(&args.request(), &call).await;
+            output.answer(&service.done(frozen, output)?, show_tenant)?;
+        }
+        TenantAction::Unfreeze(args) => {
+            let (account, call) = (service.admin_account(&args.account), service.call(&args.key));
+            let unfrozen = account.unfreeze(&args.request(), &call).await;
+            output.answer(&service.done(unfrozen, output)?, show_tenant)?;
+        }
+        TenantAction::Close(args) => {
+            let (account, call) = (service.admin_account(&args.account), service.call(&args.key));
+            let closed = account.close(&args.request(), &call).await;
+            output.answer(&service.done(closed, output)?, show_close)?;
+        }
+    }
+    Ok(())
+}
+
+/// An account and its credits.
+pub(super) fn show_tenant(answer: &TenantAnswer) -> String {
+    tables::available(tables::tenant(&answer.tenant), &answer.balance).text()
+}
+
+fn show_close(answer: &CloseAnswer) -> String {
+    let facts = tables::dry_run(answer.dry_run, answer.confirm.as_ref());
+    let facts = facts.and(tables::tenant(&answer.tenant));
+    tables::available(facts, &answer.balance).text()
+}

@@ -1,0 +1,342 @@
+//! The nodes of a development cluster: started, killed and started again, all in this process.
+//!
+//! A killed node loses what a killed process would lose: nothing that was acknowledged. Starting it
+//! again reads its folder as a restarted process would.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use purser_node::{
+    BindError, ConfigError, LimitsConfig, Listeners, Node, NodeConfig, NodeSettings, PeerConfig,
+    RaftConfig, Recorder, RetentionConfig, Scope, StartError, StorageConfig, StorageProfile,
+    Surroundings, Token, TokenHash,
+};
+use tokio::sync::{Mutex, watch};
+
+use crate::dev::DEV_TOKEN;
+use crate::dev::control::{NodeState, NodeStatus, StatusAnswer};
+use crate::dev::layout::{DevLayout, NodeName, NodePlace};
+
+/// Two, so that there is more than one leader to lose; more would only cost when idle.
+pub(super) const SHARDS: u32 = 2;
+/// How often due events are written down, in milliseconds.
+const SWEEP_MS: u64 = 1_000;
+/// Patience of a follower, in milliseconds: at least four heartbeats, so that a machine that is
+/// busy (all nodes share it with whatever else its owner runs) does not change leaders for nothing.
+/// A lost leader is replaced within twice the longer time, so a kill is over within 1.5 s.
+const ELECTION_MS: (u64, u64) = (400, 700);
+/// How often a leader shows that it is alive, in milliseconds. Not more often: each of these wakes
+/// three nodes for every shard, also when nothing happens.
+const HEARTBEAT_MS: u64 = 100;
+
+/// The nodes.
+pub(crate) struct Fleet {
+    layout: DevLayout,
+    recorder: Recorder,
+    /// Where the APIs of the nodes that run listen. Apart from the slots, because a request must
+    /// not wait while a node starts.
+    running: watch::Sender<Vec<SocketAddr>>,
+    /// Invariant: every node of the layout has its slot. The lock is held while a node starts or
+    /// is killed, so that no node is ever started twice.
+    slots: Mutex<BTreeMap<NodeName, Slot>>,
+}
+
+enum Slot {
+    Running(Arc<Node>),
+    Killed,
+    Failed(String),
+}
+
+/// Why a node could not be started or killed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FleetError {
+    /// There is no such node.
+    #[error("there is no node {0}")]
+    NoSuchNode(NodeName),
+    /// It does not run, so it cannot be killed.
+    #[error("node {0} does not run")]
+    NotRunning(NodeName),
+    /// It runs, so it cannot be started.
+    #[error("node {0} runs already")]
+    RunsAlready(NodeName),
+    /// It did not start.
+    #[error("node {name} did not start")]
+    Start {
+        /// Which node.
+        name: NodeName,
+        /// Why not.
+        #[source]
+        cause: NodeStartError,
+    },
+}
+
+/// Why a node did not start.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NodeStartError {
+    /// Its settings are refused.
+    #[error("its settings are refused")]
+    Settings(#[from] ConfigError),
+    /// A port is taken.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// Its data cannot be used.
+    #[error(transparent)]
+    Node(#[from] StartError),
+}
+
+/// A node whose ports are bound. Connections wait in them until it starts.
+#[derive(Debug)]
+pub(crate) struct BoundNode {
+    name: NodeName,
+    settings: NodeSettings,
+    listeners: Listeners,
+}
+
+impl BoundNode {
+    async fn bind(layout: &DevLayout, place: &NodePlace) -> Result<Self, NodeStartError> {
+        let settings = settings(layout, place)?;
+        let listeners = Listeners::bind(&settings).await?;
+        Ok(Self { name: place.name.clone(), settings, listeners })
+    }
+
+    /// Binds the ports of every node of a layout: one that is taken is told before anything is
+    /// written.
+    pub(crate) async fn bind_all(layout: &DevLayout) -> Result<Vec<Self>, FleetError> {
+        let mut bound = Vec::new();
+        for place in layout.nodes() {
+            bound.push(Self::bind(layout, place).await.map_err(|error| failed(place, error))?);
+        }
+        Ok(bound)
+    }
+}
+
+impl Fleet {
+    /// Starts the nodes of a layout. If one cannot be, those that could are killed again.
+    pub(crate) async fn start_all(
+        layout: DevLayout,
+        bound: Vec<BoundNode>,
+        recorder: Recorder,
+    ) -> Result<Self, FleetError> {
+        let running = watch::Sender::default();
+        let fleet = Self { layout, recorder, running, slots: Mutex::default() };
+        let mut slots = fleet.slots.lock().await;
+        for node in bound {
+            let name = node.name.clone();
+            match fleet.start_bound(node).await {
+                Ok(node) => slots.insert(name, Slot::Running(Arc::new(node))),
+                Err(error) => {
+                    for slot in slots.values() {
+                        if let Slot::Running(node) = slot {
+                            node.kill().await;
+                        }
+                    }
+                    return Err(FleetError::Start { name, cause: error.into() });
+                }
+            };
+        }
+        fleet.publish(&slots);
+        drop(slots);
+        Ok(fleet)
+    }
+
+    /// How the cluster is laid out.
+    pub(crate) fn layout(&self) -> &DevLayout {
+        &self.layout
+    }
+
+    /// Resolves when every running node is ready.
+    pub(crate) async fn ready(&self) {
+        for node in self.nodes().await {
+            node.ready().await;
+        }
+    }
+
+    /// Where the APIs of the nodes that run listen, now and later.
+    pub(crate) fn running(&self) -> watch::Receiver<Vec<SocketAddr>> {
+        self.running.subscribe()
+    }
+
+    /// Every node, and whether it runs.
+    pub(crate) async fn status(&self) -> StatusAnswer {
+        let slots = self.slots.lock().await;
+        let status = |place: &NodePlace| {
+            let (state, reason) = match slots.get(&place.name) {
+                Some(Slot::Running(_)) => (NodeState::Running, None),
+                Some(Slot::Failed(reason)) => (NodeState::Failed, Some(reason.clone())),
+                Some(Slot::Killed) | None => (NodeState::Killed, None),
+            };
+            NodeStatus {
+                node: place.name.to_string(),
+                id: u64::from(place.name.place),
+                state,
+                api: format!("http://{}", place.api),
+                reason,
+            }
+        };
+        StatusAnswer { nodes: self.layout.nodes().map(status).collect() }
+    }
+
+    /// Ends a node like a killed process.
+    pub(crate) async fn kill(&self, name: &NodeName) -> Result<(), FleetError> {
+        let mut slots = self.slots.lock().await;
+        let slot = slots.get_mut(name).ok_or_else(|| FleetError::NoSuchNode(name.clone()))?;
+        let Slot::Running(node) = std::mem::replace(slot, Slot::Killed) else {
+            return Err(FleetError::NotRunning(name.clone()));
+        };
+        // Order matters: the front door stops to send requests there first.
+        self.publish(&slots);
+        node.kill().await;
+        tracing::warn!(node = %name, "killed");
+        Ok(())
+    }
+
+    /// Starts a node that was killed or that failed, from its data.
+    pub(crate) async fn start(&self, name: &NodeName) -> Result<(), FleetError> {
+        let mut slots = self.slots.lock().await;
+        let slot = slots.get_mut(name).ok_or_else(|| FleetError::NoSuchNode(name.clone()))?;
+        if matches!(slot, Slot::Running(_)) {
+            return Err(FleetError::RunsAlready(name.clone()));
+        }
+        let place = self.layout.nodes().find(|place| place.name == *name);
+        let place = place.ok_or_else(|| FleetError::NoSuchNode(name.clone()))?;
+        let bound = BoundNode::bind(&self.layout, place).await;
+        let bound = bound.map_err(|error| failed(place, error))?;
+        let node = self.start_bound(bound).await.map_err(|error| failed(place, error.into()))?;
+        *slot = Slot::Running(Arc::new(node));
+        self.publish(&slots);
+        tracing::warn!(node = %name, "started again");
+        Ok(())
+    }
+
+    /// Notes nodes that stopped by themselves, for ever.
+    ///
+    /// Not here: a watcher for each node, that comes and goes with it. Looking once a second is
+    /// enough for a person, and a node that failed no longer answers anyhow.
+    pub(crate) async fn note_failures(&self) {
+        let mut ticks = tokio::time::interval(Duration::from_secs(1));
+        loop {
+            ticks.tick().await;
+            let mut slots = self.slots.lock().await;
+            for (name, slot) in slots.iter_mut() {
+                let Slot::Running(node) = slot else { continue };
+                let failure = tokio::time::timeout(Duration::ZERO, node.failed()).await;
+                let Ok(failure) = failure else { continue };
+                tracing::error!(node = %name, error = %failure, "a node cannot go on");
+                node.kill().await;
+                *slot = Slot::Failed(failure.to_string());
+            }
+            self.publish(&slots);
+        }
+    }
+
+    /// Ends every node in order, all at once, within about `grace`.
+    pub(crate) async fn shutdown(&self, grace: Duration) {
+        let endings = tokio_util::task::TaskTracker::new();
+        for node in self.nodes().await {
+            endings.spawn(async move { node.shutdown(grace).await });
+        }
+        endings.close();
+        endings.wait().await;
+    }
+
+    async fn nodes(&self) -> Vec<Arc<Node>> {
+        let slots = self.slots.lock().await;
+        let running = slots.values().filter_map(|slot| match slot {
+            Slot::Running(node) => Some(Arc::clone(node)),
+            Slot::Killed | Slot::Failed(_) => None,
+        });
+        running.collect()
+    }
+
+    async fn start_bound(&self, node: BoundNode) -> Result<Node, StartError> {
+        let surroundings =
+            Surroundings { recorder: Some(self.recorder.clone()), ..Surroundings::real() };
+        Node::start(node.settings, node.listeners, surroundings).await
+    }
+
+    fn publish(&self, slots: &BTreeMap<NodeName, Slot>) {
+        let running = slots.values().filter_map(|slot| match slot {
+            Slot::Running(node) => Some(node.addresses().api),
+            Slot::Killed | Slot::Failed(_) => None,
+        });
+        self.running.send_replace(running.collect());
+    }
+}
+
+impl std::fmt::Debug for Fleet {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Fleet").field("layout", &self.layout).finish_non_exhaustive()
+    }
+}
+
+fn failed(place: &NodePlace, cause: NodeStartError) -> FleetError {
+    FleetError::Start { name: place.name.clone(), cause }
+}
+
+/// A node's settings: the same that a file could say, and the development token.
+fn settings(layout: &DevLayout, place: &NodePlace) -> Result<NodeSettings, ConfigError> {
+    let mut settings = config(layout, place).validate()?;
+    let scopes = Scope::ALL.into_iter().collect();
+    let hash = TokenHash::of(DEV_TOKEN.as_bytes());
+    let token = Token { name: DEV_TOKEN.into(), hash, scopes, tenants: None };
+    settings.tokens.push(Arc::new(token));
+    Ok(settings)
+}
+
+fn config(layout: &DevLayout, place: &NodePlace) -> NodeConfig {
+    let others = layout.region_of(&place.name).iter().filter(|other| other.name != place.name);
+    let peer = others.map(|other| PeerConfig {
+        node: u64::from(other.name.place),
+        address: other.peer.to_string(),
+        api_url: format!("http://{}", other.api),
+        admin_url: None,
+    });
+    let (election_min_ms, election_max_ms) = ELECTION_MS;
+    NodeConfig {
+        node: u64::from(place.name.place),
+        cluster: format!("purser-dev-{}", place.name.region),
+        region: place.name.region.to_string(),
+        data_dir: place.dir.clone(),
+        listen: place.api,
+        admin_listen: None,
+        peer_listen: place.peer,
+        peer: peer.collect(),
+        join: false,
+        shards: SHARDS,
+        grace_ms: millis(super::NODE_GRACE),
+        sweep_ms: SWEEP_MS,
+        raft: RaftConfig {
+            heartbeat_ms: HEARTBEAT_MS,
+            election_min_ms,
+            election_max_ms,
+            ..RaftConfig::default()
+        },
+        storage: StorageConfig { profile: StorageProfile::Small, ..StorageConfig::default() },
+        limits: LimitsConfig::default(),
+        retention: RetentionConfig::default(),
+        token: Vec::new(),
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).expect("a grace period is a second")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn every_node_has_settings_that_name_all_its_peers() {
+        let layout = DevLayout::new(7_700, Path::new("data"));
+        for place in layout.nodes() {
+            let settings = settings(&layout, place).unwrap();
+            assert_eq!(settings.peers.len(), 2, "{}", place.name);
+            assert!(settings.listen.ip().is_loopback() && settings.peer_listen.ip().is_loopback());
+        }
+    }
+}

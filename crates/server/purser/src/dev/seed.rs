@@ -1,0 +1,169 @@
+//! The tenants that a development cluster starts with.
+//!
+//! Bringing them in again changes nothing: a tenant that exists is left as it is, and every grant
+//! names a `source_ref`, which an account grants once. So a restart keeps what was spent.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use purser_api::{
+    CallAmount, GrantRequest, LotCategory, Moment, OpenTenantRequest, PolicyRequest, ProblemCode,
+    TenantName, UnitName,
+};
+use purser_client::{Call, Client, ClientError};
+use purser_types::{Credits, LogTime, Span, TenantId};
+
+use crate::failure::CommandError;
+
+/// A tenant that always has credits; the one of the banner's call.
+pub(super) const FIRST_TENANT: &str = "acme";
+/// A tenant that runs dry within minutes, to show what a refusal looks like.
+pub(super) const POOR_TENANT: &str = "initech";
+
+/// A tenant of the shard that the others do not lie in: there are two, and each is to have work.
+pub(super) const OTHER_SHARD_TENANT: &str = "hooli";
+
+/// How long the demo data may take to come in: leaders have been elected by then.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct DemoLot {
+    tenant: &'static str,
+    source_ref: &'static str,
+    amount: u64,
+    category: LotCategory,
+    /// How many days it lives; for ever without.
+    days: Option<u64>,
+}
+
+/// Paid credits for ever, promotional ones for a month: the burn-down order shows at once.
+const LOTS: &[DemoLot] = &[
+    DemoLot {
+        tenant: FIRST_TENANT,
+        source_ref: "demo-welcome",
+        amount: 50_000,
+        category: LotCategory::Promotional,
+        days: Some(30),
+    },
+    DemoLot {
+        tenant: FIRST_TENANT,
+        source_ref: "demo-order-1",
+        amount: 1_000_000,
+        category: LotCategory::Paid,
+        days: None,
+    },
+    DemoLot {
+        tenant: "globex",
+        source_ref: "demo-order-1",
+        amount: 400_000,
+        category: LotCategory::Paid,
+        days: None,
+    },
+    DemoLot {
+        tenant: OTHER_SHARD_TENANT,
+        source_ref: "demo-order-1",
+        amount: 400_000,
+        category: LotCategory::Paid,
+        days: None,
+    },
+    DemoLot {
+        tenant: POOR_TENANT,
+        source_ref: "demo-trial",
+        amount: 2_000,
+        category: LotCategory::Promotional,
+        days: Some(14),
+    },
+];
+
+/// Opens the demo tenants and gives them their credits, unless that was done before.
+pub(super) async fn bring_in(client: &Client) -> Result<(), CommandError> {
+    for lot in LOTS {
+        open(client, lot.tenant).await.map_err(failed)?;
+        let request = lot.request().ok_or_else(|| {
+            CommandError::Failed("this machine's clock is not between 1970 and 9999".to_owned())
+        })?;
+        let account = client.admin().account(tenant(lot.tenant));
+        account.grant(&request, &Call::new().within(PATIENCE)).await.map_err(failed)?;
+    }
+    Ok(())
+}
+
+async fn open(client: &Client, name: &'static str) -> Result<(), ClientError> {
+    let request = OpenTenantRequest {
+        tenant: TenantName(tenant(name)),
+        unit: UnitName::default(),
+        home: None,
+        policy: PolicyRequest::default(),
+    };
+    match client.admin().open_tenant(&request, &Call::new().within(PATIENCE)).await {
+        Err(ClientError::Refused(problem))
+            if problem.known_code() == Some(ProblemCode::TenantExists) =>
+        {
+            Ok(())
+        }
+        opened => opened.map(|_opened| ()),
+    }
+}
+
+fn failed(error: ClientError) -> CommandError {
+    CommandError::broken("the demo data could not be brought in", error)
+}
+
+impl DemoLot {
+    /// The grant. `None` if this machine's clock is beyond what the log can say.
+    fn request(&self) -> Option<GrantRequest> {
+        let mut request = GrantRequest::new(amount(self.amount));
+        request.category = self.category;
+        let source_ref = self.source_ref.parse();
+        request.source_ref = Some(source_ref.expect("the names above are short and plain"));
+        if let Some(days) = self.days {
+            let expires_at = now()?.saturating_add(Span::from_days(days));
+            request.expires_at = Some(Moment(expires_at));
+        }
+        Some(request)
+    }
+}
+
+/// Gives a tenant that is to go on spending another lot, as one that buys more would be given.
+pub(super) async fn top_up(client: &Client, name: &'static str) -> Result<(), ClientError> {
+    let request = GrantRequest::new(amount(100_000));
+    let account = client.admin().account(tenant(name));
+    account.grant(&request, &Call::new()).await.map(|_granted| ())
+}
+
+/// A demo tenant's name.
+pub(super) fn tenant(name: &'static str) -> TenantId {
+    TenantId::parse(name).expect("demo tenants have plain names")
+}
+
+/// An amount of the demo.
+pub(super) fn amount(credits: u64) -> CallAmount {
+    let credits = Credits::from_u64(credits).ok();
+    let amount = credits.and_then(|credits| CallAmount::from_credits(credits).ok());
+    amount.expect("demo amounts are small and not zero")
+}
+
+fn now() -> Option<LogTime> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    LogTime::from_unix_micros(u64::try_from(since.as_micros()).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use purser_ledger::AccountName;
+    use purser_node::ShardCount;
+    use purser_types::Unit;
+
+    use super::*;
+    use crate::dev::fleet::SHARDS;
+
+    #[test]
+    fn every_shard_has_a_demo_tenant() {
+        let shards = ShardCount::from_u32(SHARDS).unwrap();
+        let accounts = LOTS
+            .iter()
+            .map(|lot| AccountName { tenant: tenant(lot.tenant), unit: Unit::credits() });
+        let used: BTreeSet<_> = accounts.map(|account| shards.group_of(&account)).collect();
+        assert_eq!(used, shards.groups().collect());
+    }
+}

@@ -1,0 +1,288 @@
+//! What each call does to an account, in the book.
+
+use purser_api::EntryKind;
+use purser_types::{LogTime, Span};
+
+use super::work::{Payer, Payment};
+use super::{
+    Asked, Book, BookError, BookLot, Capturing, Figures, Granting, Part, Stage, Work, WorkState,
+};
+
+impl Book {
+    pub(super) fn apply(&mut self, asked: &Asked, at: LogTime) -> Result<EntryKind, BookError> {
+        match asked {
+            Asked::Open(opening) => {
+                self.opening = Some(*opening);
+                Ok(EntryKind::Open)
+            }
+            Asked::Grant(granting) => self.grant(granting, at),
+            Asked::Authorize { amount, ttl } => self.authorize(*amount, *ttl, at),
+            Asked::Capture(capturing) => self.capture(capturing),
+            Asked::Release { hold } => self.release(*hold),
+            Asked::Charge { amount, allow_debt } => self.charge(*amount, *allow_debt, at),
+            Asked::Refund { of, amount } => self.refund(*of, *amount, at),
+            Asked::Reclaim { of } => self.reclaim(*of),
+            Asked::Void { lot } => self.void(*lot),
+        }
+    }
+
+    fn grant(&mut self, granting: &Granting, at: LogTime) -> Result<EntryKind, BookError> {
+        let effective_at = granting.effective_at.unwrap_or(at);
+        if granting.expires_at.is_some_and(|end| end <= at.max(effective_at)) {
+            return Err(BookError::GrantExpired);
+        }
+        self.put_lot(granting, effective_at, effective_at <= at);
+        Ok(EntryKind::Grant)
+    }
+
+    fn put_lot(&mut self, granting: &Granting, effective_at: LogTime, usable: bool) {
+        let (waiting, free) = if usable { (0, granting.amount) } else { (granting.amount, 0) };
+        let lot = BookLot {
+            amount: granting.amount,
+            promotional: granting.promotional,
+            priority: granting.priority,
+            effective_at,
+            expires_at: granting.expires_at,
+            stage: if usable { Stage::Usable } else { Stage::Waiting },
+            waiting,
+            free,
+            held: 0,
+            used: 0,
+            expired: 0,
+            voided: 0,
+        };
+        self.shelf.lots.insert(self.next_sequence(), lot);
+    }
+
+    fn authorize(&mut self, amount: u64, ttl: Span, at: LogTime) -> Result<EntryKind, BookError> {
+        self.refuse_unless_payable(amount, false)?;
+        let pins = self.shelf.draw(amount);
+        for pin in &pins {
+            self.shelf.lot(pin.lot).held += pin.amount;
+        }
+        let sequence = self.next_sequence();
+        let mut work = new_work(amount, at, sequence);
+        work.state = WorkState::Active;
+        work.expires_at = at.saturating_add(ttl);
+        work.made_from.clone_from(&pins);
+        work.pins = pins;
+        self.works.insert(sequence, work);
+        self.active.insert(sequence);
+        self.throughput.authorized += u128::from(amount);
+        Ok(EntryKind::Authorize)
+    }
+
+    fn capture(&mut self, asked: &Capturing) -> Result<EntryKind, BookError> {
+        let work = self.hold(asked.hold)?;
+        let (state, held) = (work.state, work.held());
+        let left = work.amount.saturating_sub(work.captured);
+        if state == WorkState::Expired && asked.even_if_expired {
+            let amount = asked.amount.unwrap_or(left);
+            return self.late_capture(asked.hold, amount, asked.allow_debt);
+        }
+        if state != WorkState::Active {
+            return Err(BookError::Ended { hold: asked.hold, state });
+        }
+        let amount = asked.amount.unwrap_or(held);
+        if amount == 0 {
+            return self.release(asked.hold);
+        }
+        let from_hold = amount.min(held);
+        self.refuse_unless_payable(amount - from_hold, asked.allow_debt)?;
+        for part in self.work(asked.hold).unpin_first(from_hold) {
+            let lot = self.shelf.lot(part.lot);
+            lot.held -= part.amount;
+            lot.used += part.amount;
+            self.pay(asked.hold, Payer::Lot(part.lot), part.amount);
+        }
+        self.take(asked.hold, amount - from_hold);
+        self.count_capture(asked.hold, amount);
+        if asked.last {
+            self.give_pins_back(asked.hold, WorkState::Captured);
+        }
+        self.touch(asked.hold);
+        Ok(EntryKind::Capture)
+    }
+
+    fn late_capture(
+        &mut self,
+        hold: u64,
+        amount: u64,
+        allow_debt: bool,
+    ) -> Result<EntryKind, BookError> {
+        if amount == 0 {
+            return Err(BookError::Ended { hold, state: WorkState::Expired });
+        }
+        self.refuse_unless_payable(amount, allow_debt)?;
+        self.take(hold, amount);
+        self.count_capture(hold, amount);
+        self.work(hold).state = WorkState::Captured;
+        self.touch(hold);
+        Ok(EntryKind::LateCapture)
+    }
+
+    fn release(&mut self, hold: u64) -> Result<EntryKind, BookError> {
+        let state = self.hold(hold)?.state;
+        if state != WorkState::Active {
+            return Err(BookError::Ended { hold, state });
+        }
+        self.give_pins_back(hold, WorkState::Released);
+        Ok(EntryKind::Release)
+    }
+
+    fn charge(
+        &mut self,
+        amount: u64,
+        allow_debt: bool,
+        at: LogTime,
+    ) -> Result<EntryKind, BookError> {
+        self.refuse_unless_payable(amount, allow_debt)?;
+        let sequence = self.next_sequence();
+        let mut work = new_work(amount, at, sequence);
+        work.is_charge = true;
+        self.works.insert(sequence, work);
+        let taken = self.take(sequence, amount);
+        self.work(sequence).made_from = taken;
+        self.throughput.authorized += u128::from(amount);
+        self.count_capture(sequence, amount);
+        Ok(EntryKind::Charge)
+    }
+
+    fn refund(
+        &mut self,
+        of: u64,
+        amount: Option<u64>,
+        at: LogTime,
+    ) -> Result<EntryKind, BookError> {
+        let refundable = self.any_work(of)?.refundable();
+        let amount = amount.unwrap_or(refundable);
+        if amount == 0 || amount > refundable {
+            return Err(BookError::NotRefundable { of, asked: amount, refundable });
+        }
+        let lapsed_before = self.shelf.sum(|lot| lot.expired);
+        for payment in self.work(of).take_last(amount) {
+            match payment.payer {
+                Payer::Owed(since) => self.owe_less(since, payment.amount),
+                Payer::Lot(lot) => {
+                    let lot = self.shelf.lot(lot);
+                    lot.used -= payment.amount;
+                    lot.welcome_back(payment.amount);
+                }
+            }
+        }
+        let lapsed = self.shelf.sum(|lot| lot.expired) - lapsed_before;
+        self.regrant(lapsed, at);
+        self.work(of).refunded += amount;
+        self.throughput.refunded += u128::from(amount);
+        self.touch(of);
+        Ok(EntryKind::Refund)
+    }
+
+    /// A lot that makes up for what lapsed in a refund, where the account's policy says so.
+    fn regrant(&mut self, lapsed: u64, at: LogTime) {
+        let days = self.opening.unwrap_or_default().regrant_days;
+        let Some(days) = days.filter(|_| lapsed > 0) else { return };
+        let granting = Granting {
+            amount: lapsed,
+            promotional: true,
+            priority: 100,
+            effective_at: None,
+            expires_at: Some(at.saturating_add(Span::from_days(u64::from(days.get())))),
+        };
+        self.put_lot(&granting, at, true);
+    }
+
+    fn reclaim(&mut self, of: u64) -> Result<EntryKind, BookError> {
+        let work = self.any_work(of)?;
+        let amount = work.given_back();
+        if work.reclaimed.is_some() || amount == 0 {
+            return Err(BookError::NothingToReclaim { of });
+        }
+        self.take(of, amount);
+        self.work(of).reclaimed = Some(amount);
+        self.throughput.reclaimed += u128::from(amount);
+        self.touch(of);
+        Ok(EntryKind::Reclaim)
+    }
+
+    fn void(&mut self, number: u64) -> Result<EntryKind, BookError> {
+        let unknown = BookError::Unknown { what: "lot", number };
+        let lot = self.shelf.lots.get_mut(&number).ok_or(unknown)?;
+        lot.voided += std::mem::take(&mut lot.free) + std::mem::take(&mut lot.waiting);
+        lot.stage = Stage::Voided;
+        Ok(EntryKind::Void)
+    }
+
+    fn refuse_unless_payable(&self, amount: u64, allow_debt: bool) -> Result<(), BookError> {
+        let Figures { available, debt, .. } = self.figures();
+        let limit = self.opening.unwrap_or_default().debt_limit;
+        let missing = amount.saturating_sub(available);
+        if missing == 0 || (allow_debt && debt + missing <= limit) {
+            Ok(())
+        } else {
+            Err(BookError::TooFewCredits { asked: amount, available })
+        }
+    }
+
+    /// Takes `amount` from what is available, and owes the rest. Returns what lots paid.
+    fn take(&mut self, of: u64, amount: u64) -> Vec<Part> {
+        let parts = self.shelf.draw(amount);
+        let drawn: u64 = parts.iter().map(|part| part.amount).sum();
+        for part in &parts {
+            self.shelf.lot(part.lot).used += part.amount;
+            self.pay(of, Payer::Lot(part.lot), part.amount);
+        }
+        let missing = amount - drawn;
+        if missing > 0 {
+            let since = self.next_sequence();
+            self.debts.insert(since, (of, missing));
+            self.pay(of, Payer::Owed(since), missing);
+        }
+        parts
+    }
+
+    fn pay(&mut self, of: u64, payer: Payer, amount: u64) {
+        self.work(of).payments.push(Payment { payer, amount });
+    }
+
+    fn count_capture(&mut self, of: u64, amount: u64) {
+        self.work(of).captured += amount;
+        self.throughput.captured += u128::from(amount);
+    }
+
+    /// Ends a hold: what it still had set aside goes back to its lots.
+    pub(super) fn give_pins_back(&mut self, hold: u64, state: WorkState) {
+        let work = self.work(hold);
+        work.state = state;
+        for pin in std::mem::take(&mut work.pins) {
+            let lot = self.shelf.lot(pin.lot);
+            lot.held -= pin.amount;
+            lot.welcome_back(pin.amount);
+            self.throughput.released += u128::from(pin.amount);
+        }
+        self.active.remove(&hold);
+        self.touch(hold);
+    }
+
+    fn touch(&mut self, of: u64) {
+        let sequence = self.next_sequence();
+        self.work(of).changed_by = sequence;
+    }
+}
+
+fn new_work(amount: u64, at: LogTime, sequence: u64) -> Work {
+    Work {
+        is_charge: false,
+        state: WorkState::Captured,
+        amount,
+        captured: 0,
+        refunded: 0,
+        reclaimed: None,
+        created_at: at,
+        expires_at: at,
+        made_from: Vec::new(),
+        pins: Vec::new(),
+        payments: Vec::new(),
+        changed_by: sequence,
+    }
+}

@@ -1,0 +1,236 @@
+//! `purser replay`: a real trace against a real service, and then the proof that every credit is
+//! where it must be.
+//!
+//! ```text
+//!  trace ──▶ plan ──▶ setup ──▶ drive ──▶ story ──▶ desk ──▶ caller ──▶ connection ──▶ service
+//!                                                    │                                    │
+//!                                                    ▼ what was asked, what was answered  │
+//!                                                 journal ──▶ book ──▶ compare ◀── verify ┘
+//! ```
+//!
+//! The service decides the order of racing calls and the log time of each. All else is worked out
+//! again by [`book`], which shares no code with the service.
+//!
+//! Not here: how fast the service can be (`purser bench` measures that).
+
+mod book;
+pub(crate) mod caller;
+mod compare;
+pub(crate) mod connection;
+mod desk;
+mod drive;
+mod job;
+mod journal;
+mod outage;
+mod plan;
+pub(crate) mod random;
+mod report;
+mod setup;
+mod story;
+pub(crate) mod tally;
+#[cfg(test)]
+pub(crate) mod test_node;
+#[cfg(test)]
+mod tests;
+mod trace;
+mod verify;
+mod wire;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use self::caller::{Caller, CallerSettings, Undecided};
+use self::connection::{Address, InvalidToken};
+use self::desk::Desk;
+use self::outage::{LeaderKill, Share};
+use self::plan::{Plan, PlanSettings};
+use self::report::Report;
+use self::tally::Tally;
+use self::trace::TraceError;
+use self::wire::{Refusal, WireError};
+use crate::failure::CommandError;
+use crate::output::Output;
+
+/// Replay a trace of real requests, and check every balance against an independent book.
+///
+/// Reads CSV with a header, or JSON lines: `time`, `tenant` (optional), `estimated`, `actual`,
+/// `duration_ms` (optional); and the public Azure traces of LLM inference (`TIMESTAMP`,
+/// `ContextTokens`, `GeneratedTokens`) as they are. Several files are merged by time.
+///
+/// Exits with 1 if anything at the service differs from the book.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The traces.
+    #[arg(required = true, value_name = "TRACE")]
+    traces: Vec<PathBuf>,
+    /// Nodes or front doors to call, in turn.
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "PURSER_URL",
+        value_delimiter = ',',
+        default_value = "http://127.0.0.1:7700"
+    )]
+    url: Vec<Address>,
+    /// The bearer token; it needs the scopes `spend`, `read` and `admin`.
+    #[arg(long, env = "PURSER_TOKEN", default_value = "dev", hide_env_values = true)]
+    token: String,
+    /// Over how many tenants to spread requests that name none.
+    #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    tenants: u32,
+    /// How unevenly: the n-th tenant makes 1/n^ZIPF as many requests as the first.
+    #[arg(long, default_value_t = 1.0)]
+    zipf: f64,
+    /// How many times faster than the trace.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    speed: u32,
+    /// Stop after so many requests of the trace.
+    #[arg(long, value_name = "COUNT")]
+    limit: Option<usize>,
+    /// Where the randomness starts: the same seed asks for the same things.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The run's name, with which every tenant and every key starts; the current time if left out.
+    #[arg(long)]
+    run: Option<String>,
+    /// For how many seconds a call is repeated before it is given up.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    patience: u64,
+    /// How many seconds after their tenant's set-up the lots start to count that begin or end during
+    /// the run. More for a service that takes long to set many tenants up.
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    lead: u64,
+    /// After this share of the run, kill the node that leads the most groups, and start it again a
+    /// few seconds later. The first address must be the front door of `purser dev`.
+    #[arg(long, value_name = "PERCENT")]
+    kill_leader_at: Option<Share>,
+}
+
+/// Why a replay could not be carried out. That the service is wrong is not among it: that is a
+/// result.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReplayError {
+    /// The traces cannot be read.
+    #[error("the trace cannot be replayed")]
+    Trace(#[from] TraceError),
+    /// A call cannot be made, or its answer cannot be read.
+    #[error("the service and this program do not understand each other")]
+    Wire(#[from] WireError),
+    /// The token cannot be sent.
+    #[error(transparent)]
+    Token(#[from] InvalidToken),
+    /// A call that everything else needs was not decided.
+    #[error("the service does not decide")]
+    Undecided(#[from] Undecided),
+    /// Nothing answered.
+    #[error("the service was not reached")]
+    Unreached,
+    /// A tenant could not be opened or funded.
+    #[error("{name} was refused: {why}")]
+    SetUp {
+        /// Which call.
+        name: String,
+        /// The code of the refusal.
+        why: String,
+    },
+    /// A call that reads was refused.
+    #[error("{what} was refused: {}", refusal.code)]
+    Refused {
+        /// The path.
+        what: String,
+        /// The refusal.
+        refusal: Refusal,
+    },
+    /// There is no leader to kill.
+    #[error("no node of a development cluster leads any group")]
+    NoLeader,
+    /// The development cluster did not do what it was asked to.
+    #[error("{path} failed: {text}")]
+    Control {
+        /// The path.
+        path: String,
+        /// What it answered.
+        text: String,
+    },
+    /// A tenant changed whenever it was read.
+    #[error("tenant {0} never stood still after the run")]
+    NeverStill(String),
+    /// A task of this program ended by itself.
+    #[error("a part of the replay failed")]
+    Task(#[source] tokio::task::JoinError),
+}
+
+impl From<ReplayError> for CommandError {
+    fn from(error: ReplayError) -> Self {
+        match error {
+            ReplayError::Undecided(undecided) => Self::unreached("the replay stopped", undecided),
+            ReplayError::Unreached => Self::unreached("the replay did not start", error),
+            other => Self::broken("the replay was not carried out", other),
+        }
+    }
+}
+
+/// Replays the traces.
+pub(crate) async fn run(args: Args, output: &Output) -> Result<(), CommandError> {
+    let report = replay(args, output).await?;
+    output.answer(&report, Report::render)?;
+    if report.is_clean() {
+        Ok(())
+    } else {
+        Err(CommandError::Failed("the service and the book differ".to_owned()))
+    }
+}
+
+async fn replay(args: Args, output: &Output) -> Result<Report, ReplayError> {
+    let mut requests = trace::read(&args.traces)?;
+    requests.truncate(args.limit.unwrap_or(usize::MAX));
+    let Args { tenants, zipf, seed, speed, .. } = args;
+    let plan = Arc::new(Plan::new(&requests, PlanSettings { tenants, zipf, seed, speed }));
+    let tally = Arc::new(Tally::default());
+    let settings = CallerSettings {
+        addresses: args.url,
+        authorization: connection::bearer(&args.token)?,
+        patience: Duration::from_secs(args.patience),
+        attempt_max: caller::ATTEMPT_MAX,
+    };
+    let kill = args.kill_leader_at.map(|share| LeaderKill::new(share, &settings));
+    if let Some(kill) = &kill {
+        kill.check().await?;
+    }
+    let caller = Caller::new(settings, Arc::clone(&tally));
+    let run = args.run.unwrap_or_else(|| format!("r{:x}", setup::wall_time().as_millis()));
+    let names = plan.tenants.iter().map(|tenant| tenant.name.as_str());
+    let desk = Arc::new(Desk::new(caller, run.clone(), names)?);
+
+    let progress = output.progress("tenants opened", Some(count(plan.tenants.len())));
+    let lead = Duration::from_secs(args.lead);
+    let lots_over = setup::set_up(&desk, &plan, lead, &progress).await?;
+    progress.finish(plan.tenants.len());
+    let set_up = tally.lock().decided_count();
+
+    let progress = output.progress("requests replayed", Some(count(plan.jobs.len())));
+    let driven = drive::drive(&desk, &plan, kill.as_ref(), &progress).await?;
+    progress.finish(format_args!("{} in {:.1} s", plan.jobs.len(), driven.took.as_secs_f64()));
+    let counts = tally.lock().clone();
+
+    wait_for_lots(lots_over, output).await;
+    let progress = output.progress("tenants compared", Some(count(plan.tenants.len())));
+    let verification = verify::verify(&desk, &progress).await?;
+    progress.finish(verification.tenants);
+    Ok(Report::new(run, counts, set_up, driven, verification))
+}
+
+/// Waits until the lots have ended that end during the run, so that nothing more happens by itself
+/// while the tenants are read.
+async fn wait_for_lots(over: Duration, output: &Output) {
+    let rest = (over + Duration::from_secs(1)).saturating_sub(setup::wall_time());
+    if rest > Duration::from_secs(1) {
+        output.note(format_args!("waiting {} s for the last lots to end", rest.as_secs()));
+    }
+    tokio::time::sleep(rest).await;
+}
+
+fn count(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
+}

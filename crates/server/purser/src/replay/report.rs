@@ -1,0 +1,141 @@
+//! What a replay says at its end.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use super::drive::{Driven, per_second};
+use super::outage::Outage;
+use super::tally::{Counts, Quantiles};
+use super::verify::Verification;
+
+/// How many differences are printed; a fault usually makes many alike.
+const DIFFERENCES_SHOWN: usize = 10;
+
+/// The figures of a replay, and the verdict.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    /// The run's name.
+    run: String,
+    /// How long the jobs ran, in seconds.
+    seconds: f64,
+    /// Calls decided while the jobs ran, per second.
+    calls_per_second: f64,
+    /// Calls that were decided, by operation.
+    decided: BTreeMap<&'static str, u64>,
+    /// Calls that were refused, by code.
+    refused: BTreeMap<String, u64>,
+    /// Attempts that had to be repeated, by reason.
+    retried: BTreeMap<String, u64>,
+    /// Answers that were marked as decided before.
+    replayed: u64,
+    /// Calls that were given up.
+    undecided: u64,
+    /// From when an authorize was due to its decision.
+    authorize: Quantiles,
+    /// From when a capture was due to its decision.
+    capture: Quantiles,
+    /// Calls that needed more than one attempt.
+    delayed: Quantiles,
+    /// The outage that was made on purpose.
+    outage: Option<OutageReport>,
+    /// What the comparison came to.
+    verification: Verification,
+}
+
+/// See [`Outage`].
+#[derive(Debug, Serialize)]
+struct OutageReport {
+    node: String,
+    groups_led: usize,
+    waits: Quantiles,
+}
+
+impl Report {
+    /// Puts the parts together. `set_up` calls were decided before the jobs ran.
+    pub(crate) fn new(
+        run: String,
+        counts: Counts,
+        set_up: u64,
+        driven: Driven,
+        verification: Verification,
+    ) -> Self {
+        let decided = counts.decided_count().saturating_sub(set_up);
+        let outage = driven.outage.map(|outage| {
+            let Outage { node, groups_led, waits } = outage;
+            OutageReport { node, groups_led, waits }
+        });
+        Self {
+            run,
+            seconds: driven.took.as_secs_f64(),
+            calls_per_second: per_second(decided, driven.took),
+            replayed: counts.replayed,
+            undecided: counts.undecided,
+            authorize: counts.authorize.quantiles(),
+            capture: counts.capture.quantiles(),
+            delayed: counts.delayed.quantiles(),
+            decided: counts.decided,
+            refused: counts.refused,
+            retried: counts.retried,
+            outage,
+            verification,
+        }
+    }
+
+    /// Whether everything was decided and is as it must be.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.undecided == 0 && self.verification.differences.is_empty()
+    }
+
+    /// The report for people.
+    pub(crate) fn render(&self) -> String {
+        let mut text = String::new();
+        self.write(&mut text).expect("writing to a string cannot fail");
+        text
+    }
+
+    fn write(&self, text: &mut String) -> std::fmt::Result {
+        writeln!(text, "run {}: {:.1} s", self.run, self.seconds)?;
+        writeln!(text, "decided    {}", list(&self.decided))?;
+        writeln!(text, "refused    {}", list(&self.refused))?;
+        writeln!(text, "retried    {}", list(&self.retried))?;
+        writeln!(text, "replayed   {} answers were decided before", self.replayed)?;
+        writeln!(text, "throughput {:.0} calls/s", self.calls_per_second)?;
+        writeln!(text, "authorize  {}", self.authorize)?;
+        writeln!(text, "capture    {}", self.capture)?;
+        if self.delayed.count > 0 {
+            writeln!(text, "retried calls ({}): {}", self.delayed.count, self.delayed)?;
+        }
+        if let Some(OutageReport { node, groups_led, waits }) = &self.outage {
+            writeln!(text, "killed {node}, leader of {groups_led} groups: {waits}")?;
+        }
+        if self.undecided > 0 {
+            writeln!(text, "{} calls were given up undecided", self.undecided)?;
+        }
+        self.write_verdict(text)
+    }
+
+    fn write_verdict(&self, text: &mut String) -> std::fmt::Result {
+        let Verification { tenants, entries, lots, holds, answers, refusals, differences } =
+            &self.verification;
+        write!(
+            text,
+            "{tenants} tenants, {lots} lots, {holds} holds and charges, {entries} entries, \
+             {answers} answers, {refusals} refusals compared: "
+        )?;
+        if differences.is_empty() {
+            return write!(text, "all equal");
+        }
+        write!(text, "{} tenants differ", differences.len())?;
+        for difference in differences.iter().take(DIFFERENCES_SHOWN) {
+            write!(text, "\n  {difference}")?;
+        }
+        Ok(())
+    }
+}
+
+fn list<K: std::fmt::Display>(counts: &BTreeMap<K, u64>) -> String {
+    let items: Vec<String> = counts.iter().map(|(key, count)| format!("{count} {key}")).collect();
+    if items.is_empty() { "none".to_owned() } else { items.join(", ") }
+}

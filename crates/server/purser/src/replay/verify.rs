@@ -1,0 +1,163 @@
+//! After the run: reads what the service shows of every tenant, and compares.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use purser_api::{Balance, Charge, ChargeDetail, Entry, Hold, HoldDetail, List, Lot, paths};
+use purser_types::TenantId;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::task::JoinSet;
+
+use super::ReplayError;
+use super::caller::Call;
+use super::compare::{self, Compared, Difference, Shown};
+use super::desk::Desk;
+use super::wire;
+use crate::output::Progress;
+
+/// How many tenants are read at once.
+const AT_ONCE: usize = 32;
+/// How often a tenant is read again because something changed while it was read.
+const READ_AGAIN_MAX: u32 = 20;
+/// Items of a page: the most there can be.
+const PAGE: u32 = 1_000;
+
+/// What the comparison of all tenants came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Verification {
+    /// Tenants compared.
+    pub(crate) tenants: u64,
+    /// Entries compared.
+    pub(crate) entries: u64,
+    /// Lots compared.
+    pub(crate) lots: u64,
+    /// Holds and charges compared.
+    pub(crate) holds: u64,
+    /// Answers of accepted calls compared.
+    pub(crate) answers: u64,
+    /// Refusals compared.
+    pub(crate) refusals: u64,
+    /// What was found, at most one for each tenant.
+    pub(crate) differences: Vec<String>,
+}
+
+/// Compares every tenant of the desk.
+pub(crate) async fn verify(
+    desk: &Arc<Desk>,
+    progress: &Progress,
+) -> Result<Verification, ReplayError> {
+    let mut verification = Verification::default();
+    let mut running = JoinSet::new();
+    for tenant in 0..desk.tenants_count() {
+        while running.len() >= AT_ONCE {
+            take_one(&mut running, &mut verification, progress).await?;
+        }
+        let desk = Arc::clone(desk);
+        running.spawn(async move { verify_one(&desk, tenant).await });
+    }
+    while !running.is_empty() {
+        take_one(&mut running, &mut verification, progress).await?;
+    }
+    verification.differences.sort();
+    Ok(verification)
+}
+
+type One = Result<Result<Compared, String>, ReplayError>;
+
+async fn take_one(
+    running: &mut JoinSet<One>,
+    verification: &mut Verification,
+    progress: &Progress,
+) -> Result<(), ReplayError> {
+    let Some(ended) = running.join_next().await else { return Ok(()) };
+    progress.advance(1);
+    verification.tenants += 1;
+    match ended.map_err(ReplayError::Task)?? {
+        Ok(compared) => {
+            verification.entries += compared.entries;
+            verification.lots += compared.lots;
+            verification.holds += compared.works;
+            verification.answers += compared.answers;
+            verification.refusals += compared.refusals;
+        }
+        Err(difference) => verification.differences.push(difference),
+    }
+    Ok(())
+}
+
+/// Compares one tenant; the inner error is a difference.
+async fn verify_one(desk: &Desk, tenant: usize) -> One {
+    let name = desk.name(tenant);
+    let shown = read_tenant(desk, name).await?;
+    let journal = desk.journal(tenant);
+    let compared = || -> Result<Compared, Difference> {
+        let until = shown.balance.as_of.log_time.0;
+        let book = compare::rebuild(&journal, &shown.entries, until)?;
+        compare::compare(&journal, &book, &shown)
+    };
+    Ok(compared().map_err(|difference| format!("{name}: {difference}")))
+}
+
+/// Reads a tenant until nothing happened between the first read and the last.
+async fn read_tenant(desk: &Desk, tenant: &TenantId) -> Result<Shown, ReplayError> {
+    for _ in 0..READ_AGAIN_MAX {
+        let shown = read_tenant_once(desk, tenant).await?;
+        let again: Balance = read(desk, at(paths::BALANCE, tenant)).await?;
+        if again.as_of.sequence == shown.balance.as_of.sequence {
+            return Ok(shown);
+        }
+    }
+    Err(ReplayError::NeverStill(tenant.to_string()))
+}
+
+async fn read_tenant_once(desk: &Desk, tenant: &TenantId) -> Result<Shown, ReplayError> {
+    let balance = read(desk, at(paths::BALANCE, tenant)).await?;
+    let mut entries: Vec<Entry> = read_all(desk, tenant, paths::ENTRIES).await?;
+    let lots: Vec<Lot> = read_all(desk, tenant, paths::LOTS).await?;
+    entries.sort_by_key(|entry| entry.sequence.0);
+    let (mut holds, mut charges): (Vec<Hold>, Vec<Charge>) = (Vec::new(), Vec::new());
+    let ids = |id: fn(&Entry) -> Option<String>| -> BTreeSet<String> {
+        entries.iter().filter_map(id).collect()
+    };
+    for id in ids(|entry| entry.hold_id.as_ref().map(ToString::to_string)) {
+        let path = paths::fill(paths::HOLD, &[tenant, &id]);
+        let detail: HoldDetail = read(desk, path).await?;
+        holds.push(detail.hold);
+    }
+    for id in ids(|entry| entry.charge_id.as_ref().map(ToString::to_string)) {
+        let path = paths::fill(paths::CHARGE, &[tenant, &id]);
+        let detail: ChargeDetail = read(desk, path).await?;
+        charges.push(detail.charge);
+    }
+    Ok(Shown { balance, entries, lots, holds, charges })
+}
+
+fn at(template: &str, tenant: &TenantId) -> String {
+    paths::fill(template, &[tenant])
+}
+
+async fn read_all<T: DeserializeOwned>(
+    desk: &Desk,
+    tenant: &TenantId,
+    template: &str,
+) -> Result<Vec<T>, ReplayError> {
+    let path = at(template, tenant);
+    let mut items = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let page: List<T> = read(desk, format!("{path}?limit={PAGE}{cursor}")).await?;
+        items.extend(page.items);
+        match page.next_cursor {
+            Some(next) if page.has_more => cursor = format!("&cursor={next}"),
+            Some(_) | None => return Ok(items),
+        }
+    }
+}
+
+async fn read<T: DeserializeOwned>(desk: &Desk, path: String) -> Result<T, ReplayError> {
+    let call = Call::read(path);
+    let decided = desk.caller().decide(&call).await?;
+    let what = call.path;
+    wire::read(&decided)?.map_err(|refusal| ReplayError::Refused { what, refusal })
+}
