@@ -49,6 +49,7 @@ pub(crate) fn declare(routes: Routes<'_>) -> Routes<'_> {
 }
 
 async fn batch(call: Call) -> Handled {
+    call.no_query()?;
     let request: BatchRequest = call.json()?;
     let results = if request.atomic {
         atomic(&call, &request.items).await?

@@ -205,6 +205,14 @@ impl Call {
         if owner == self.api.owner() { Ok(sequence) } else { Err(Refusal::not_found(not_found)) }
     }
 
+    /// Refuses a query where the call knows none: what would be ignored would be misunderstood.
+    pub(crate) fn no_query(&self) -> Result<(), Refusal> {
+        match self.parts.uri.query() {
+            None | Some("") => Ok(()),
+            Some(_) => Err(Refusal::invalid("this call takes no query")),
+        }
+    }
+
     /// The query part of the address.
     pub(crate) fn query<Q: DeserializeOwned>(&self) -> Result<Q, Refusal> {
         let query = self.parts.uri.query().unwrap_or_default();

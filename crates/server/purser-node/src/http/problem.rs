@@ -262,7 +262,10 @@ fn figures_of(rejection: &Rejection, owner: &Owner) -> Figures {
             figures.first_sequence = Some(sequence.into());
         }
         Rejection::RefundExceedsCaptured { refundable } => figures.refundable = amount(refundable),
-        Rejection::CloseBlocked { debt, .. } => figures.debt = amount(debt),
+        Rejection::CloseBlocked { holds, debt } => {
+            figures.open_holds = Some(holds);
+            figures.debt = amount(debt);
+        }
         Rejection::SourceRefConflict { lot, amount: granted } => {
             figures.lot_id = Some(LotId::new(lot.0, owner.clone()));
             figures.lot_amount = amount(granted);

@@ -5,7 +5,7 @@
 
 use purser_api::{Moment, ProblemCode as Code, Statement, StatementQuery, paths};
 use purser_ledger::{Account, Balance, Hashed};
-use purser_types::{HistoryReader, LogTime, Sequence};
+use purser_types::{HistoryReader, LogTime, Sequence, Span};
 
 use crate::http::call::Call;
 use crate::http::convert::{Shown, buckets, totals_between};
@@ -42,8 +42,8 @@ async fn statement(call: Call) -> Handled {
     let statement = call.study_written(&account, move |account, history, now| {
         let book = Book { account, history };
         let place = match resumed {
-            Some(place) => place,
-            None => book.place(from.unwrap_or(LogTime::ZERO), to.unwrap_or(now))?,
+            Some(place) => place.within(account)?,
+            None => book.place(from.unwrap_or(LogTime::ZERO), to, now)?,
         };
         let page = Place { next: place.end.min(place.next.saturating_add(limit)), ..place };
         let (opening, closing) =
@@ -87,6 +87,13 @@ impl Place {
         format!("{first}.{next}.{end}.{}", to.as_unix_micros())
     }
 
+    /// The same place, if the account has it. Whoever makes up a cursor may name any.
+    fn within(self, account: &Account) -> Result<Self, Refusal> {
+        let end = account.head().sequence.0.saturating_add(1);
+        let ordered = [1, self.first, self.next, self.end, end].is_sorted();
+        if ordered { Ok(self) } else { Err(invalid_cursor()) }
+    }
+
     fn read(text: &str) -> Result<Self, Refusal> {
         let numbers: Option<Vec<u64>> = text.split('.').map(|part| part.parse().ok()).collect();
         let Some([first, next, end, to]) = numbers.as_deref() else { return Err(invalid_cursor()) };
@@ -102,12 +109,22 @@ struct Book<'a> {
 }
 
 impl Book<'_> {
-    /// The entries from `from` up to `to`, itself not included.
-    fn place(&self, from: LogTime, to: LogTime) -> Result<Place, Refusal> {
+    /// The entries from `from` up to `to`, itself not included; all there are if no end is named,
+    /// also those that took effect at this very instant.
+    fn place(&self, from: LogTime, to: Option<LogTime>, now: LogTime) -> Result<Place, Refusal> {
+        let last = self.account.head().sequence;
+        let (end, to) = match to {
+            Some(to) => (self.first_since(to)?, to),
+            None => {
+                let last_at = self.entry(last)?.entry.log_time;
+                let behind = last_at.saturating_add(Span::from_micros(1));
+                (last.0.saturating_add(1), now.max(behind))
+            }
+        };
         if to < from {
             return Err(Refusal::invalid("`to` must not be before `from`"));
         }
-        let (first, end) = (self.first_since(from)?, self.first_since(to)?);
+        let first = self.first_since(from)?;
         Ok(Place { first, next: first, end, to })
     }
 

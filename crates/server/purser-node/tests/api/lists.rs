@@ -1,5 +1,7 @@
 //! Lists: pages, cursors, filters, statements.
 
+use purser_api::{CursorScope, paths};
+use purser_types::{TenantId, Unit};
 use serde_json::{Value, json};
 
 use crate::support::{Caller, Cluster, open_with};
@@ -152,8 +154,8 @@ async fn a_statement_adds_up() {
 
     let all = caller.get("/v1/tenants/acme/statement").await.expect(200);
     assert_eq!(all.text("/opening/available"), "0");
-    // Up to now, which is the instant of the last charge: itself not included.
-    assert_eq!(all.body["entry_count"], 5);
+    // All there is, the charge of this very instant too.
+    assert_eq!(all.body["entry_count"], 6);
     cluster.end().await;
 }
 
@@ -172,5 +174,39 @@ async fn a_statement_stays_the_same_while_the_account_goes_on() {
     assert_eq!(second.body["to"], first.body["to"]);
     assert_eq!(second.body["items"].as_array().unwrap().len(), 1);
     assert_eq!(second.body["has_more"], false);
+    cluster.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_made_up_place_in_a_statement_is_an_invalid_cursor() {
+    let (cluster, caller) = Cluster::with_credits(100).await;
+    let scope = CursorScope::new(paths::STATEMENT)
+        .of_account(&TenantId::parse("acme").unwrap(), &Unit::credits());
+    for place in ["1.1.18446744073709551615.0", "0.0.1.0", "2.1.3.0", "1.3.2.0", "1.1.4.0"] {
+        let path = format!("/v1/tenants/acme/statement?cursor={}", scope.seal(place));
+        caller.get(&path).await.expect_problem(400, "invalid_cursor");
+    }
+    cluster.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_without_an_end_has_what_happened_at_this_very_instant() {
+    let (cluster, caller) = Cluster::with_credits(100).await;
+    charge(&caller, "k1").await;
+    let statement = caller.get("/v1/tenants/acme/statement").await.expect(200);
+    let balance = caller.get("/v1/tenants/acme/balance").await.expect(200);
+    assert_eq!(statement.text("/closing/available"), balance.text("/available"));
+    cluster.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_that_a_call_would_ignore_is_refused() {
+    let (cluster, caller) = Cluster::with_credits(100).await;
+    let open = json!({ "tenant": "beta" });
+    let opened = caller.post("/admin/v1/tenants?unit=tokens", "o1", &open).await;
+    opened.expect_problem(400, "invalid_request");
+    let batch = json!({ "items": [] });
+    let batched = caller.post("/v1/batch?atomic=true", "b1", &batch).await;
+    batched.expect_problem(400, "invalid_request");
     cluster.end().await;
 }

@@ -59,6 +59,7 @@ pub(crate) fn declare(routes: Routes<'_>) -> Routes<'_> {
 }
 
 async fn open(call: Call) -> Handled {
+    call.no_query()?;
     let request: OpenTenantRequest = call.json()?;
     call.admit(&request.tenant.0)?;
     let account = AccountName { tenant: request.tenant.0.clone(), unit: request.unit.0.clone() };
