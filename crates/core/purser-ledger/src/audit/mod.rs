@@ -11,7 +11,7 @@
 //! - INV-3: a hold that has ended does not become active again.
 //!
 //! [`Audit::compare`] then holds the outcome against a live ledger, and the live ledger against the
-//! state that its own `evolve` makes of the entries alone ([`rebuild`]).
+//! state that its own `evolve` makes of the entries alone.
 
 mod rebuild;
 
