@@ -1,7 +1,7 @@
 //! What an entry with commands carries: one stamp, the proposer's name for it, and N commands.
 //!
 //! The name ([`BatchId`]) finds the callers that wait for the answers, on the node that proposed
-//! the batch and only in the same life of its process: also when another leader committed it.
+//! the batch and only in the same opening of its group: also when another leader committed it.
 
 use bytes::Bytes;
 use purser_types::LogTime;
@@ -14,7 +14,7 @@ use crate::ids::NodeId;
 pub(crate) struct BatchId {
     /// Who proposed it.
     pub(crate) node: NodeId,
-    /// In which life of its process: a random number.
+    /// In which opening of its group: a random number.
     pub(crate) incarnation: u64,
     /// Counts the batches of that life.
     pub(crate) counter: u64,

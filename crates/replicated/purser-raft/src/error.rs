@@ -10,7 +10,8 @@ use crate::ids::{ClusterId, NodeId};
 /// Why a command has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProposeError {
-    /// Nothing happened: another node leads, or none does right now.
+    /// Nothing happened: another node leads, none does right now, or this one leads and has not yet
+    /// heard enough clocks to judge its own.
     #[error("this node does not lead the group")]
     NotLeader {
         /// Who leads, if this node knows.
@@ -56,7 +57,8 @@ pub enum ReadError {
 /// Why the group's members or leader could not be changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
-    /// Nothing happened: another node leads, or none does right now.
+    /// Nothing happened: another node leads, none does right now, or this one leads and has not yet
+    /// heard enough clocks to judge its own.
     #[error("this node does not lead the group")]
     NotLeader {
         /// Who leads, if this node knows.

@@ -161,7 +161,7 @@ struct Pending {
     operation: BatchOperation,
 }
 
-/// What came of an item for now.
+/// What came of one attempt at an item.
 enum Step {
     Done(usize, Bytes),
     /// Nothing happened: another node leads, or none does.
