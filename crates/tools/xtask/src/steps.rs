@@ -79,7 +79,8 @@ struct Finished {
     result: Result<Outcome, StepError>,
 }
 
-/// Runs all steps, prints a summary and, last, the line with which the tests closed, if any ran.
+/// Runs all steps, prints a summary and, last, the line with which the tests closed, if any ran. If
+/// something else failed, that is the last line: nobody shall read of success there.
 ///
 /// The exit code is success if no step failed. A step that was not run is no failure.
 pub(crate) fn run_all(workspace: &Workspace, steps: &[Step]) -> ExitCode {
@@ -132,19 +133,26 @@ fn chain(error: &dyn Error) -> String {
     line
 }
 
-/// What the tests closed with: the first failure if there is one, else the first success.
-fn closing_line(finished: &[Finished]) -> Option<&str> {
-    let failed = finished.iter().find_map(|step| match &step.result {
-        Err(StepError::TestsFailed { closing_line }) => Some(closing_line.as_str()),
+/// The last line: what failed tests closed with, else another failure, else what tests closed with
+/// that passed.
+fn closing_line(finished: &[Finished]) -> Option<String> {
+    let failed_tests = finished.iter().find_map(|step| match &step.result {
+        Err(StepError::TestsFailed { closing_line }) => Some(closing_line.clone()),
         _ => None,
     });
+    let failed = || {
+        finished.iter().find_map(|step| {
+            let error = step.result.as_ref().err()?;
+            Some(format!("FAILED: {}: {}", step.name, chain(error)))
+        })
+    };
     let passed = || {
         finished.iter().find_map(|step| match &step.result {
-            Ok(Outcome::TestsPassed { closing_line }) => Some(closing_line.as_str()),
+            Ok(Outcome::TestsPassed { closing_line }) => Some(closing_line.clone()),
             _ => None,
         })
     };
-    failed.or_else(passed)
+    failed_tests.or_else(failed).or_else(passed)
 }
 
 #[cfg(test)]
@@ -163,11 +171,24 @@ mod tests {
         finished(Err(StepError::TestsFailed { closing_line: line.to_owned() }))
     }
 
+    #[track_caller]
+    fn check_last_line(finished: &[Finished], expected: Option<&str>) {
+        assert_eq!(closing_line(finished).as_deref(), expected);
+    }
+
     #[test]
     fn the_closing_line_of_a_failure_wins() {
-        assert_eq!(closing_line(&[passed("unit"), passed("doc")]), Some("unit"));
-        assert_eq!(closing_line(&[passed("unit"), failed("doc")]), Some("doc"));
-        assert_eq!(closing_line(&[finished(Ok(Outcome::Passed))]), None);
+        check_last_line(&[passed("unit"), passed("doc")], Some("unit"));
+        check_last_line(&[passed("unit"), failed("doc")], Some("doc"));
+        check_last_line(&[finished(Ok(Outcome::Passed))], None);
+    }
+
+    /// As when the tests do not compile, and the examples in the documentation pass.
+    #[test]
+    fn no_success_is_told_last_when_anything_failed() {
+        let broken = || finished(Err(StepError::Findings { count: 3 }));
+        check_last_line(&[broken(), passed("doc")], Some("FAILED: step: 3 findings"));
+        check_last_line(&[broken(), failed("doc")], Some("doc"));
     }
 
     #[test]
