@@ -218,9 +218,9 @@ impl Cluster {
         }
     }
 
-    /// Freezes a node in the middle of whatever it does (SIGSTOP).
+    /// Freezes a node in the middle of whatever it does (SIGSTOP). It stands still at the return.
     pub fn pause(&self, id: usize) {
-        self.running(id).signal(Signal::STOP);
+        self.running(id).freeze();
     }
 
     /// Lets a frozen node go on (SIGCONT).

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use crate::wait::wait_for;
 
@@ -99,6 +99,16 @@ impl Running {
     /// Sends a signal to this process and to no other.
     pub fn signal(&self, signal: Signal) {
         kill_process(self.pid(), signal).expect("the process is ours and was not waited for");
+    }
+
+    /// Freezes the process in the middle of whatever it does (SIGSTOP), and waits until it stands
+    /// still: until then its threads may answer once more.
+    pub fn freeze(&self) {
+        self.signal(Signal::STOP);
+        let changed =
+            waitpid(Some(self.pid()), WaitOptions::UNTRACED).expect("the process is ours");
+        let (_, status) = changed.expect("it was waited for");
+        assert!(status.stopped(), "it ended instead: {status:?}");
     }
 
     /// Ends the process as a power cut would, and waits until it is gone.

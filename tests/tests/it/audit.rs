@@ -59,6 +59,24 @@ async fn an_audit_proves_stopped_nodes_equal() {
     assert!(before == after, "an audit changes nothing");
 }
 
+/// Of three nodes one still runs: nothing is read, nothing is changed, and it says which.
+#[tokio::test]
+async fn an_audit_keeps_off_a_node_that_runs() {
+    let mut cluster = stopped_cluster().await;
+    cluster.start_node(2);
+    let running = cluster.data_dir(2);
+    // Alone it finds no majority. It has its folder all the same.
+    wait_for("node 2 serves again", Duration::from_secs(30), async || {
+        (cluster.printed(2).matches("API    http://").count() == 2).then_some(())
+    })
+    .await;
+    let ended = audit(&Cluster::IDS.map(|id| cluster.data_dir(id)), &[]).await;
+    ended.check_code(1);
+    assert!(ended.stdout.is_empty(), "{ended:#?}");
+    let said = format!("{} is in use", running.canonicalize().expect("it is there").display());
+    assert!(ended.stderr.contains(&said), "{ended:#?}");
+}
+
 /// Every file, at several places each: found and named, or said to mean nothing. Never passed over.
 #[tokio::test]
 async fn an_audit_notices_every_flipped_byte() {

@@ -8,6 +8,7 @@
 mod audit;
 mod bad_input;
 mod batches;
+mod command_line;
 mod cut_off;
 mod failover;
 mod keys;

@@ -150,6 +150,13 @@ async fn the_first_command_shows_what_to_paste_and_it_works() {
     assert_eq!((status, &second["hold_id"]), (201, &first["hold_id"]), "{line}: {second:#}");
     let metrics = dev.api().get("/metrics").await;
     assert!(metrics.check(200).body.to_string().contains("purser_"), "{metrics:#?}");
+
+    let Dev { running, _data: data, .. } = dev;
+    running.signal(Signal::INT);
+    assert_eq!(running.wait_for_end(DEADLINE).await.code(), Some(0));
+    let printed = std::fs::read_to_string(data.path().join("output")).expect("it printed");
+    let last = printed.lines().last();
+    assert_eq!(last, Some("stopping; Ctrl-C again to stop at once"), "an end without a fuss");
 }
 
 #[tokio::test]

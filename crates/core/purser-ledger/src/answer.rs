@@ -6,6 +6,7 @@ use purser_types::{Credits, LogTime, Position, Sequence};
 use crate::balance::Balance;
 use crate::digest::Digest16;
 use crate::entry::Entry;
+use crate::lot::Lot;
 use crate::rejection::Rejection;
 
 /// The answer to a [`Command`](crate::Command).
@@ -34,6 +35,8 @@ pub struct Outcome {
 pub struct Receipt {
     /// The entry it made; for a grant that had been made before, that grant's entry.
     pub entry: Entry,
+    /// The lot as it stood, if another request had granted it before for the same business fact.
+    pub existing: Option<Lot>,
     /// The balance when the operation was done.
     pub balance: Balance,
     /// The account's last entry then: what the balance is as of.
@@ -79,4 +82,34 @@ pub(crate) enum Decision {
     /// Refused.
     #[n(1)]
     Refused(#[n(0)] Box<Rejection>),
+    /// Accepted, but done before by another request. Rare, so it may take more memory: the lot goes
+    /// on changing, and no entry says how it stood.
+    #[n(2)]
+    Existing(#[n(0)] Box<Existing>),
+}
+
+/// A grant that had been made before, as it was found.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub(crate) struct Existing {
+    /// The grant's entry.
+    #[n(0)]
+    pub(crate) entry: Position,
+    /// The account's last entry then.
+    #[n(1)]
+    pub(crate) last: Position,
+    /// The lot then.
+    #[n(2)]
+    pub(crate) lot: Lot,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time_ring::Kept;
+
+    /// Keys are what an account has most of: what only some answers need must not lie in all.
+    #[test]
+    fn a_remembered_key_takes_72_bytes_of_a_map_whatever_was_decided() {
+        assert_eq!(size_of::<(Digest16, Kept<Remembered>)>(), 72);
+    }
 }

@@ -5,15 +5,15 @@
 //! the entry before it. A correction is a new entry.
 
 use minicbor::{Decode, Encode};
-use purser_types::{Credits, IdempotencyKey, LogTime, OperationId, Region, Sequence};
+use purser_types::{Credits, IdempotencyKey, LogTime, OperationId, Sequence};
 
 use crate::balance::Balance;
 use crate::codec;
 use crate::command::{AccountName, LotNumber, Metadata};
 use crate::digest::{Digest32, digest32, hash_of};
 use crate::hold::Hold;
-use crate::lot::LotTerms;
-use crate::policy::Policy;
+use crate::lot::{Lot, LotTerms};
+use crate::standing::Standing;
 
 /// One entry of one account.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -180,7 +180,9 @@ pub struct Posting {
     pub amount: i128,
 }
 
-/// What happened. Where a hold or charge is concerned, the fact carries it as it stands afterwards.
+/// What happened. What it changes as a whole (a hold or charge, a lot that is taken back, the
+/// account's standing) the fact carries as it stands afterwards, so that a repeated request is
+/// answered from its entry.
 ///
 /// Adding a variant needs a new number; numbers are never used again.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -191,12 +193,9 @@ pub enum Fact {
         /// Its name: the chain's first hash stands for it.
         #[n(0)]
         account: AccountName,
-        /// Its home.
+        /// How it stands.
         #[n(1)]
-        home: Region,
-        /// Its policy.
-        #[n(2)]
-        policy: Policy,
+        standing: Standing,
     },
     /// Credits were granted. The lot's number is the entry's sequence.
     #[n(1)]
@@ -246,7 +245,14 @@ pub enum Fact {
     DebtRepaid(#[n(0)] Hold),
     /// A lot was taken back.
     #[n(14)]
-    Voided(#[n(0)] LotNumber),
+    Voided {
+        /// Its number.
+        #[n(0)]
+        number: LotNumber,
+        /// The lot as it stands afterwards.
+        #[n(1)]
+        lot: Lot,
+    },
     /// An operator added credits. The lot's number is the entry's sequence.
     #[n(15)]
     AdjustedUp(#[n(0)] LotTerms),
@@ -255,16 +261,16 @@ pub enum Fact {
     AdjustedDown,
     /// The policy was changed.
     #[n(17)]
-    PolicySet(#[n(0)] Policy),
+    PolicySet(#[n(0)] Standing),
     /// New authorizes and charges were stopped.
     #[n(18)]
-    Frozen,
+    Frozen(#[n(0)] Standing),
     /// A freeze ended.
     #[n(19)]
-    Unfrozen,
+    Unfrozen(#[n(0)] Standing),
     /// The account was closed for good.
     #[n(20)]
-    Closed,
+    Closed(#[n(0)] Standing),
 }
 
 impl Fact {
@@ -285,12 +291,12 @@ impl Fact {
             Self::Refunded { .. } => "refund",
             Self::Reclaimed(_) => "reclaim",
             Self::DebtRepaid(_) => "debt_repaid",
-            Self::Voided(_) => "void",
+            Self::Voided { .. } => "void",
             Self::AdjustedUp(_) | Self::AdjustedDown => "adjust",
             Self::PolicySet(_) => "policy",
-            Self::Frozen => "freeze",
-            Self::Unfrozen => "unfreeze",
-            Self::Closed => "close",
+            Self::Frozen(_) => "freeze",
+            Self::Unfrozen(_) => "unfreeze",
+            Self::Closed(_) => "close",
         }
     }
 
@@ -311,19 +317,46 @@ impl Fact {
             | Self::Granted(_)
             | Self::LotEffective(_)
             | Self::LotExpired(_)
-            | Self::Voided(_)
+            | Self::Voided { .. }
             | Self::AdjustedUp(_)
             | Self::AdjustedDown
             | Self::PolicySet(_)
-            | Self::Frozen
-            | Self::Unfrozen
-            | Self::Closed => None,
+            | Self::Frozen(_)
+            | Self::Unfrozen(_)
+            | Self::Closed(_) => None,
         }
     }
 
     /// Like [`Fact::hold`], by value.
     pub fn into_hold(self) -> Option<Hold> {
         self.hold().cloned()
+    }
+
+    /// How the account stands afterwards, if the fact is about that.
+    pub const fn standing(&self) -> Option<&Standing> {
+        match self {
+            Self::Opened { standing, .. }
+            | Self::PolicySet(standing)
+            | Self::Frozen(standing)
+            | Self::Unfrozen(standing)
+            | Self::Closed(standing) => Some(standing),
+            Self::Granted(_)
+            | Self::LotEffective(_)
+            | Self::LotExpired(_)
+            | Self::Authorized(_)
+            | Self::Captured(_)
+            | Self::Released(_)
+            | Self::HoldExpired(_)
+            | Self::Extended(_)
+            | Self::Charged(_)
+            | Self::LateCaptured(_)
+            | Self::Refunded { .. }
+            | Self::Reclaimed(_)
+            | Self::DebtRepaid(_)
+            | Self::Voided { .. }
+            | Self::AdjustedUp(_)
+            | Self::AdjustedDown => None,
+        }
     }
 
     /// The terms of the lot that the fact makes, if it makes one.
@@ -343,12 +376,12 @@ impl Fact {
             | Self::LateCaptured(_)
             | Self::Reclaimed(_)
             | Self::DebtRepaid(_)
-            | Self::Voided(_)
+            | Self::Voided { .. }
             | Self::AdjustedDown
             | Self::PolicySet(_)
-            | Self::Frozen
-            | Self::Unfrozen
-            | Self::Closed => None,
+            | Self::Frozen(_)
+            | Self::Unfrozen(_)
+            | Self::Closed(_) => None,
         }
     }
 }

@@ -6,8 +6,8 @@
 //!                         └── expires_at ──────▶ expired ── late capture ──▶ captured
 //! ```
 //!
-//! The record says which lots are pinned and which paid, in the order in which they were taken;
-//! undoing follows it backwards. Invariants kept here:
+//! The record says which lots it was made with and which paid, in the order in which they were
+//! taken; undoing follows it backwards. Invariants kept here:
 //!
 //! - INV-3: a hold ends at most once.
 //! - INV-4: what was spent adds up to captured − refunded + reclaimed, and is never negative.
@@ -47,9 +47,13 @@ pub struct Hold {
     /// At this instant it has expired. A charge's is the instant it was made.
     #[n(8)]
     pub expires_at: LogTime,
-    /// What is still set aside, lot by lot, in burn-down order.
+    /// The lots it was made with, in burn-down order: those that a hold pinned, those that paid a
+    /// charge at once. Stays as it is, whatever becomes of their credits.
     #[n(9)]
-    pub pins: Vec<Portion>,
+    pub lots: Box<[Portion]>,
+    /// What of them is still set aside. Captures take from the front, so it is the end of `lots`.
+    #[n(15)]
+    pub held: Credits,
     /// What was taken and not given back, in the order in which it was taken.
     #[n(10)]
     pub spent: Vec<Spend>,
@@ -139,7 +143,7 @@ impl Hold {
     };
 
     /// The most lots and debts that one hold may be pinned to or paid from. An entry carries its
-    /// hold whole, so this bounds an entry to some 20 KB.
+    /// hold whole, so this bounds an entry to some 40 KB.
     pub const PARTS_MAX: usize = 1_024;
 
     /// Whether it is the hold or charge that `target` means.
@@ -164,9 +168,16 @@ impl Hold {
         }
     }
 
-    /// What is still set aside.
-    pub fn held(&self) -> Credits {
-        sum(self.pins.iter().map(|pin| pin.amount))
+    /// What is still set aside, lot by lot, in burn-down order.
+    pub fn pins(&self) -> impl Iterator<Item = Portion> {
+        let made_with = sum(self.lots.iter().map(|portion| portion.amount));
+        let mut gone = made_with.saturating_sub(self.held);
+        self.lots.iter().filter_map(move |portion| {
+            let taken = portion.amount.min(gone);
+            gone = gone.saturating_sub(taken);
+            let amount = portion.amount.saturating_sub(taken);
+            (!amount.is_zero()).then_some(Portion { lot: portion.lot, amount })
+        })
     }
 
     /// What was taken and not given back.

@@ -4,12 +4,13 @@
 //! [`check`] after every step. Not here: what only a history can show (INV-3, INV-10), which
 //! [`crate::audit`] proves from the entries.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use purser_types::Credits;
 
 use crate::account::{Account, Due, dues_of_lot, end_of_hold};
+use crate::command::LotNumber;
 use crate::hold::{Hold, Source};
 use crate::ledger::Ledger;
 use crate::lot::{DrawKey, Lot};
@@ -87,14 +88,24 @@ fn lots_add_up(account: &Account) -> Result<(), Violation> {
 }
 
 /// INV-4: what a hold spent adds up to captured − refunded + reclaimed, and the pins of all holds
-/// to what is held.
+/// to what is held, in all and lot by lot.
 fn spends_add_up(account: &Account) -> Result<(), Violation> {
     for (number, hold) in account.holds.iter() {
         check_spends(hold).map_err(|detail| violation(4, format!("hold {number:?}: {detail}")))?;
     }
-    let pinned = total(account.holds.iter().map(|(_, hold)| hold.held()));
+    let pinned = total(account.holds.iter().map(|(_, hold)| hold.held));
     let held = total([account.balance.held]);
-    holds(4, pinned == held, || format!("{pinned} pinned, {held} held"))
+    holds(4, pinned == held, || format!("{pinned} pinned, {held} held"))?;
+    let mut of_lots = BTreeMap::<LotNumber, u128>::new();
+    for pin in account.holds.iter().flat_map(|(_, hold)| hold.pins()) {
+        let pinned = of_lots.entry(pin.lot).or_default();
+        *pinned = pinned.saturating_add(u128::from(pin.amount.get()));
+    }
+    for (number, lot) in account.lots.iter() {
+        let (pinned, held) = (of_lots.get(number).copied().unwrap_or(0), total([lot.held]));
+        holds(4, pinned == held, || format!("lot {number:?}: {pinned} pinned, {held} held"))?;
+    }
+    Ok(())
 }
 
 fn check_spends(hold: &Hold) -> Result<(), String> {
@@ -249,7 +260,13 @@ mod tests {
             account.lots.get_mut(&number).unwrap().held = credits(21);
         });
         check_notices(4, |account| first_hold(account).captured = credits(1));
-        check_notices(4, |account| first_hold(account).pins.truncate(1));
+        check_notices(4, |account| first_hold(account).held = credits(20));
+        check_notices(4, |account| {
+            // As many pinned as are held, but of another lot.
+            let hold = first_hold(account);
+            let last = hold.lots.last().unwrap().lot;
+            hold.lots = [crate::hold::Portion { lot: last, amount: credits(50) }].into();
+        });
         check_notices(6, |account| account.agenda = crate::cow_map::CowMap::default());
         check_notices(7, |account| {
             // As if one credit had been used on debt while fifty are free.

@@ -15,6 +15,7 @@ use crate::command::{AccountName, Command, Item, Operation};
 use crate::cow_map::CowMap;
 use crate::digest::{Digest16, Digest32, digest16, digest32};
 use crate::rejection::Rejection;
+use crate::standing::Standing;
 
 /// About how large a snapshot's chunks are.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -131,7 +132,7 @@ impl Ledger {
         let [Item { operation: Operation::Open(open), .. }] = items else { return None };
         let last = self.accounts.iter().next_back().map(|(number, _)| number.0);
         let number = AccountNumber(last.unwrap_or(0).saturating_add(1));
-        let account = Account::new(number, name.clone(), open.home.clone());
+        let account = Account::new(number, name.clone(), Standing::unopened(open.home.clone()));
         self.add(number, account);
         Some(number)
     }

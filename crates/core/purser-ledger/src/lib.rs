@@ -32,9 +32,10 @@ mod lot;
 mod policy;
 mod rejection;
 pub mod scenario;
+mod standing;
 mod time_ring;
 
-pub use account::{Account, AccountNumber, AccountStatus, AsOf, CheckVerdict, Head};
+pub use account::{Account, AccountNumber, AsOf, CheckVerdict, Head};
 pub use answer::{Answer, Last, Outcome, Receipt};
 pub use balance::{Balance, BalanceError, Total};
 pub use chain::{Hashed, Record};
@@ -50,3 +51,4 @@ pub use ledger::Ledger;
 pub use lot::{Lot, LotPhase, LotStatus, LotTerms};
 pub use policy::{Policy, PolicyChange, RefundExpired};
 pub use rejection::Rejection;
+pub use standing::{AccountStatus, Standing};

@@ -183,6 +183,13 @@ impl Lot {
         *to = to.checked_add(step.amount).expect("INV-2: a lot's parts stay within its amount");
     }
 
+    /// The lot after it was taken back by `moves`.
+    pub(crate) fn voided_by(&self, moves: &[Move]) -> Self {
+        let mut lot = Self { phase: LotPhase::Voided, ..self.clone() };
+        moves.iter().for_each(|step| lot.evolve(step));
+        lot
+    }
+
     /// The part of the lot that a bucket of the account corresponds to. A lot that pays debt pays
     /// for what was used.
     const fn figure(&mut self, bucket: Bucket) -> &mut Credits {

@@ -37,9 +37,16 @@ pub enum Rejection {
         /// What is available.
         #[n(0)]
         available: Credits,
-        /// What is missing.
+        /// What would have to be granted for this to be paid in full. Debt is repaid before
+        /// anything else, so it counts.
         #[n(1)]
         short_by: Credits,
+        /// What is owed already.
+        #[n(2)]
+        debt: Credits,
+        /// What may be owed, if the request allows debt.
+        #[n(3)]
+        debt_limit: Option<Credits>,
     },
     /// The hold expired before it was ended.
     #[n(6)]
@@ -124,8 +131,12 @@ pub enum Rejection {
     },
     /// The account's total would pass 2^63 − 1.
     #[n(18)]
-    #[error("the account's total would pass the largest amount there is")]
-    GrantExceedsCeiling,
+    #[error("at most {grantable} more can be granted")]
+    GrantExceedsCeiling {
+        /// What can still be granted.
+        #[n(0)]
+        grantable: Credits,
+    },
     /// The grant's expiry is not after log time, or not after its start. Not remembered.
     #[n(19)]
     #[error("expires_at is not in the future, or not after effective_at")]
@@ -212,7 +223,7 @@ impl Rejection {
             | Self::NotFrozen
             | Self::CloseBlocked { .. }
             | Self::SourceRefConflict { .. }
-            | Self::GrantExceedsCeiling
+            | Self::GrantExceedsCeiling { .. }
             | Self::AmountOverflow
             | Self::AlreadyFrozen
             | Self::TooManyParts

@@ -6,7 +6,8 @@ use purser_ledger::audit::Audit;
 use purser_ledger::scenario::MemoryHistory;
 use purser_ledger::{
     AccountName, Authorize, Bucket, Capture, Category, Command, Context, Entry, Grant, HoldNumber,
-    HoldState, IfExpired, Item, Ledger, Open, Operation, Policy, Record, Release, codec,
+    HoldState, IfExpired, Item, Ledger, Lot, LotNumber, LotPhase, Open, Operation, Policy, Record,
+    Release, codec,
 };
 use purser_types::{
     Credits, LogTime, OperationId, Position, Region, Sequence, Span, TenantId, Unit,
@@ -134,6 +135,26 @@ fn a_forged_entry_is_found_even_if_the_chain_is_whole_again() {
 }
 
 #[test]
+fn an_entry_that_shows_what_its_moves_do_not_make_is_found() {
+    use purser_ledger::Fact;
+    let opened_later = |entry: &mut Entry| {
+        let Fact::Opened { standing, .. } = &mut entry.fact else { return };
+        standing.opened_at = at(9);
+    };
+    check_finds_forged(1, opened_later, "time of opening");
+    let (ledger, _) = lived();
+    let number = LotNumber(Sequence(2));
+    let lot = ledger.account(&name()).unwrap().lot(number).unwrap().clone();
+    // The seventh entry pins 10 of what is free and says that it voids all of it.
+    let voided = |phase, free| {
+        let lot = Lot { phase, free: credits(free), ..lot.clone() };
+        move |entry: &mut Entry| entry.fact = Fact::Voided { number, lot }
+    };
+    check_finds_forged(7, voided(LotPhase::Active, 50), "phase of a voided lot");
+    check_finds_forged(7, voided(LotPhase::Voided, 51), "lot 2 free");
+}
+
+#[test]
 fn a_hold_that_comes_back_or_ends_twice_is_found() {
     use purser_ledger::Fact;
     let revive = |entry: &mut Entry| {
@@ -148,7 +169,7 @@ fn a_hold_that_comes_back_or_ends_twice_is_found() {
         let mut hold = hold.clone();
         hold.number = HoldNumber(Sequence(4));
         hold.state = HoldState::Captured;
-        hold.pins.clear();
+        hold.held = Credits::ZERO;
         entry.fact = Fact::Captured(hold);
     };
     check_finds_forged(7, end_again, "the end of a hold that had ended");

@@ -14,11 +14,11 @@ use std::fmt::{Debug, Write as _};
 use minicbor::{Decode, Encode};
 use purser_ledger::scenario::MemoryHistory;
 use purser_ledger::{
-    AccountName, Adjust, Answer, Authorize, Balance, Bucket, Capture, Category, Charge, Close,
-    Command, Confirm, Context, Entry, Extend, Fact, Grant, Hold, HoldKind, HoldNumber, HoldState,
-    IfExpired, Item, Ledger, LotNumber, LotTerms, Metadata, Move, Open, Operation, Outcome, Policy,
-    PolicyChange, Portion, Reclaim, Refund, RefundExpired, Rejection, Release, Source, Spend,
-    Target, Void, codec,
+    AccountName, AccountStatus, Adjust, Answer, Authorize, Balance, Bucket, Capture, Category,
+    Charge, Close, Command, Confirm, Context, Entry, Extend, Fact, Grant, Hold, HoldKind,
+    HoldNumber, HoldState, IfExpired, Item, Ledger, Lot, LotNumber, LotPhase, LotTerms, Metadata,
+    Move, Open, Operation, Outcome, Policy, PolicyChange, Portion, Reclaim, Refund, RefundExpired,
+    Rejection, Release, Source, Spend, Standing, Target, Void, codec,
 };
 use purser_types::{
     Credits, IdempotencyKey, LogTime, Machine, OperationId, Region, Sequence, Span, Stamped,
@@ -217,6 +217,28 @@ fn policy() -> Policy {
     }
 }
 
+fn standing() -> Standing {
+    Standing {
+        status: AccountStatus::Open,
+        home: Region::parse("us").unwrap(),
+        policy: policy(),
+        opened_at: at(1),
+    }
+}
+
+fn lot() -> Lot {
+    Lot {
+        terms: terms(),
+        phase: LotPhase::Voided,
+        waiting: credits(0),
+        free: credits(1),
+        held: credits(2),
+        used: credits(3),
+        expired: credits(4),
+        voided: credits(90),
+    }
+}
+
 /// One of each operation, in the order of their numbers.
 fn operations() -> Vec<Operation> {
     let target = Target::Charge(hold_number());
@@ -291,7 +313,7 @@ fn operation_number(operation: &Operation) -> (&'static str, u32) {
 fn facts() -> Vec<Fact> {
     let home = Region::parse("eu-1").unwrap();
     vec![
-        Fact::Opened { account: account(), home, policy: policy() },
+        Fact::Opened { account: account(), standing: Standing { home, ..standing() } },
         Fact::Granted(terms()),
         Fact::LotEffective(lot_number()),
         Fact::LotExpired(lot_number()),
@@ -305,13 +327,13 @@ fn facts() -> Vec<Fact> {
         Fact::Refunded { hold: hold(), regrant: Some(terms()) },
         Fact::Reclaimed(hold()),
         Fact::DebtRepaid(hold()),
-        Fact::Voided(lot_number()),
+        Fact::Voided { number: lot_number(), lot: lot() },
         Fact::AdjustedUp(terms()),
         Fact::AdjustedDown,
-        Fact::PolicySet(policy()),
-        Fact::Frozen,
-        Fact::Unfrozen,
-        Fact::Closed,
+        Fact::PolicySet(standing()),
+        Fact::Frozen(Standing { status: AccountStatus::Frozen, ..standing() }),
+        Fact::Unfrozen(standing()),
+        Fact::Closed(Standing { status: AccountStatus::Closed, ..standing() }),
     ]
 }
 
@@ -332,13 +354,13 @@ fn fact_number(fact: &Fact) -> (&'static str, u32) {
         Fact::Refunded { .. } => ("refunded", 11),
         Fact::Reclaimed(_) => ("reclaimed", 12),
         Fact::DebtRepaid(_) => ("debt_repaid", 13),
-        Fact::Voided(_) => ("voided", 14),
+        Fact::Voided { .. } => ("voided", 14),
         Fact::AdjustedUp(_) => ("adjusted_up", 15),
         Fact::AdjustedDown => ("adjusted_down", 16),
         Fact::PolicySet(_) => ("policy_set", 17),
-        Fact::Frozen => ("frozen", 18),
-        Fact::Unfrozen => ("unfrozen", 19),
-        Fact::Closed => ("closed", 20),
+        Fact::Frozen(_) => ("frozen", 18),
+        Fact::Unfrozen(_) => ("unfrozen", 19),
+        Fact::Closed(_) => ("closed", 20),
     }
 }
 
@@ -398,7 +420,8 @@ fn hold() -> Hold {
         reclaimed: Some(credits(5)),
         created_at: at(1),
         expires_at: at(901),
-        pins: vec![Portion { lot: lot_number(), amount: credits(30) }],
+        lots: [Portion { lot: lot_number(), amount: credits(80) }].into(),
+        held: credits(30),
         spent: vec![
             Spend { source: Source::Lot(lot_number()), amount: credits(40) },
             Spend { source: Source::Debt(sequence(5)), amount: credits(5) },
@@ -419,7 +442,12 @@ fn rejections_in_order() -> Vec<Rejection> {
         Rejection::HoldNotFound,
         Rejection::ChargeNotFound,
         Rejection::LotNotFound,
-        Rejection::InsufficientCredits { available: credits(10), short_by: credits(20) },
+        Rejection::InsufficientCredits {
+            available: credits(10),
+            short_by: credits(20),
+            debt: credits(5),
+            debt_limit: Some(credits(15)),
+        },
         Rejection::HoldExpired { expired_at: at(60) },
         Rejection::AlreadyCaptured { captured: credits(40), sequence },
         Rejection::AlreadyReleased { sequence },
@@ -432,7 +460,7 @@ fn rejections_in_order() -> Vec<Rejection> {
         Rejection::NotFrozen,
         Rejection::CloseBlocked { holds: 1, debt: credits(5) },
         Rejection::SourceRefConflict { lot: lot_number(), amount: credits(500) },
-        Rejection::GrantExceedsCeiling,
+        Rejection::GrantExceedsCeiling { grantable: credits(7) },
         Rejection::GrantExpired,
         Rejection::LotAlreadyVoided,
         Rejection::ExtendNotLater { expires_at: at(60) },
@@ -447,7 +475,7 @@ fn rejections_in_order() -> Vec<Rejection> {
 }
 
 /// What a ledger lived through whose snapshot has some of every kind of piece: a pinned lot, a
-/// pending one, one that expired, a live hold, an ended one, a debt, and keys.
+/// pending one, one that expired, a live hold, an ended one, a debt, and keys of every kind.
 fn lived() -> Vec<Operation> {
     let grant = |amount, effective_at, expires_at, source_ref| Grant {
         amount: credits(amount),
@@ -466,6 +494,7 @@ fn lived() -> Vec<Operation> {
         Operation::Grant(grant(10, None, Some(at(5)), None)),
         Operation::Grant(grant(100, None, Some(at(1_000)), Some("pay_1".into()))),
         Operation::Grant(grant(50, Some(at(600)), None, Some("pay_2".into()))),
+        Operation::Grant(grant(100, None, Some(at(1_000)), Some("pay_1".into()))),
         Operation::Authorize(authorize(60, 300)),
         Operation::Authorize(authorize(20, 60)),
         Operation::Charge(Charge { amount: credits(70), allow_debt: true, reference: None }),

@@ -7,7 +7,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use purser_types::LogTime;
+use purser_types::{LogTime, Span};
 
 /// How far ahead of the median, or behind it, a clock may be: 5 s, in microseconds.
 ///
@@ -92,6 +92,19 @@ pub fn judge(own_micros: i64, others: &[i64]) -> ClockVerdict {
     }
 }
 
+/// How long ago `stamp` was, for a node whose clock says `now` and is worth `verdict`; `None` if
+/// that clock cannot tell.
+///
+/// A clock that runs ahead tells more than it was, which a reader can live with. One that is behind
+/// would tell less, down to nothing at all, and nobody may take "unknown" for "just now".
+pub(crate) fn age(now: LogTime, stamp: LogTime, verdict: Option<ClockVerdict>) -> Option<Span> {
+    match verdict {
+        Some(ClockVerdict::Good | ClockVerdict::Ahead) => Some(now.since(stamp)),
+        Some(ClockVerdict::Behind) => None,
+        None => (stamp <= now).then(|| now.since(stamp)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,5 +133,19 @@ mod tests {
         check_verdict(0, &[-10 * SECOND], ClockVerdict::Good);
         check_verdict(0, &[-11 * SECOND], ClockVerdict::Ahead);
         check_verdict(0, &[11 * SECOND], ClockVerdict::Behind);
+    }
+
+    #[test]
+    fn an_age_that_a_clock_cannot_tell_is_not_nothing() {
+        let at = |seconds: u64| LogTime::from_unix_micros(seconds * 1_000_000).unwrap();
+        let age = |now, verdict| age(at(now), at(100), verdict).map(Span::as_secs);
+        assert_eq!(age(103, Some(ClockVerdict::Good)), Some(3));
+        // The stamp is another good clock's, which may be a little ahead.
+        assert_eq!(age(99, Some(ClockVerdict::Good)), Some(0));
+        assert_eq!(age(160, Some(ClockVerdict::Ahead)), Some(60));
+        assert_eq!(age(90, Some(ClockVerdict::Behind)), None);
+        assert_eq!(age(103, Some(ClockVerdict::Behind)), None);
+        assert_eq!(age(103, None), Some(3));
+        assert_eq!(age(90, None), None);
     }
 }

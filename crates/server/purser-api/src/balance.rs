@@ -13,7 +13,8 @@ use crate::text::{Amount, Moment, SequenceNumber, TenantName, UnitName};
 pub struct AsOf {
     /// By the log's clock. Everything that was due by then has taken effect.
     pub log_time: Moment,
-    /// The account's last entry then.
+    /// The account's last entry. What came due since has taken effect in the figures, and gets its
+    /// entry when it is written down.
     pub sequence: SequenceNumber,
 }
 

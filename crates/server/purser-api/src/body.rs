@@ -80,16 +80,16 @@ pub(crate) const fn is_no(flag: &bool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::charge::CheckRequest;
+    use crate::hold::AuthorizeRequest;
     use crate::tenant::OpenTenantRequest;
 
     #[test]
     fn a_body_is_an_object_and_nothing_else() {
-        assert!(read_body::<CheckRequest>(br#" {"amount":30} "#).is_ok());
+        assert!(read_body::<AuthorizeRequest>(br#" {"amount":30} "#).is_ok());
         for odd in ["[30]", "30", "null", "\"x\"", "", "{\"amount\":30}{}", "{\"amount\":30}]"] {
-            assert!(read_body::<CheckRequest>(odd.as_bytes()).is_err(), "{odd}");
+            assert!(read_body::<AuthorizeRequest>(odd.as_bytes()).is_err(), "{odd}");
         }
-        let error = read_body::<CheckRequest>(b"[30]").unwrap_err().to_string();
+        let error = read_body::<AuthorizeRequest>(b"[30]").unwrap_err().to_string();
         assert!(error.starts_with("invalid type: sequence, expected an object"), "{error}");
     }
 

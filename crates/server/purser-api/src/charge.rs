@@ -68,7 +68,7 @@ pub struct Charge {
     pub refunded_total: Amount,
     /// When it was charged.
     pub created_at: Moment,
-    /// The lots that paid, in the order in which they were spent.
+    /// The lots that paid when it was charged, in the order in which they were spent.
     pub lots: Vec<LotShare>,
     /// The caller's own name for the work.
     pub reference: Option<Reference>,
@@ -103,14 +103,6 @@ pub struct ChargeDetail {
     pub has_older: bool,
 }
 
-/// Asks what an authorize would answer now.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct CheckRequest {
-    /// What the work may cost.
-    pub amount: CallAmount,
-}
-
 /// What an authorize would have been answered. Nothing was set aside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CheckAnswer {
@@ -118,7 +110,7 @@ pub struct CheckAnswer {
     pub allowed: bool,
     /// The lots it would have pinned.
     pub lots: Vec<LotShare>,
-    /// How much is missing; zero if it would have been allowed.
+    /// How much would have to be granted, debt included; zero if nothing is missing.
     pub short_by: Amount,
     /// The code of the problem it would have been refused with; `null` if allowed.
     pub reason: Option<String>,

@@ -49,7 +49,7 @@ pub use batch::{
 };
 pub use batch_item::{BatchItem, BatchOperation, BatchOperationName, SubjectId};
 pub use body::{BODY_BYTES_MAX, InvalidBody, read_body, read_optional_body};
-pub use charge::{Charge, ChargeAnswer, ChargeDetail, ChargeRequest, CheckAnswer, CheckRequest};
+pub use charge::{Charge, ChargeAnswer, ChargeDetail, ChargeRequest, CheckAnswer};
 pub use cluster::{
     ClockState, ClusterAnswer, GROUPS_MAX, GroupAnswer, GroupNumber, GroupRole, InvalidVoters,
     LeaderRequest, NodeNumber, Voters, VotersRequest,

@@ -125,7 +125,7 @@ pub struct Lot {
 /// Answers grant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GrantAnswer {
-    /// The lot; the first one, if the `source_ref` was granted before.
+    /// The lot; the first one as it stands, if the `source_ref` was granted before.
     pub lot: Lot,
     /// What of it paid debt at once.
     pub debt_repaid: Amount,

@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 
 use purser_api::{
     AsOf, AuthorizeRequest, Balance, BatchAnswer, BatchBody, BatchResult, Bucket, Buckets,
-    CaptureRequest, Charge, ChargeRequest, CheckRequest, ClockState, CloseRequest, ClusterAnswer,
-    DecidedBy, DeciderRole, Entry, EntryKind, ExtendRequest, Figures, GrantRequest, GroupAnswer,
-    GroupNumber, GroupRole, Hold, HoldAnswer, HoldStatus, IfExpired, LeaderRequest, List, Lot,
-    LotCategory, LotShare, LotStatus, Metadata, NodeNumber, OpenTenantRequest, PolicyRequest,
-    Posting, Problem, ProblemCode, ReclaimAnswer, RefundAnswer, RefundExpired, RefundRequest,
-    ReleaseRequest, SignedAmount, Subject, TotalAmount, Totals, VoidRequest, VotersRequest,
-    read_body, read_optional_body,
+    CaptureRequest, Charge, ChargeRequest, ClockState, CloseRequest, ClusterAnswer, DecidedBy,
+    DeciderRole, Entry, EntryKind, ExtendRequest, Figures, GrantRequest, GroupAnswer, GroupNumber,
+    GroupRole, Hold, HoldAnswer, HoldStatus, IfExpired, LeaderRequest, List, Lot, LotCategory,
+    LotShare, LotStatus, Metadata, NodeNumber, OpenTenantRequest, PolicyRequest, Posting, Problem,
+    ProblemCode, ReclaimAnswer, RefundAnswer, RefundExpired, RefundRequest, ReleaseRequest,
+    SignedAmount, Subject, TotalAmount, Totals, VoidRequest, VotersRequest, read_body,
+    read_optional_body,
 };
 use purser_types::{Credits, LogTime, OperationId, Region, Sequence, TenantId, Unit};
 use serde::Serialize;
@@ -169,7 +169,6 @@ fn requests_refuse_what_they_do_not_know() {
         r#"{"reserved":500}"#,
     ]);
     check_refused::<ChargeRequest>(&["{}", r#"{"amount":0}"#, r#"{"amount":"5","ttl_seconds":9}"#]);
-    check_refused::<CheckRequest>(&["{}", r#"{"amount":"0"}"#]);
     check_refused::<ExtendRequest>(&["{}", r#"{"until":"2026-08-01T00:00:00"}"#]);
     check_refused::<RefundRequest>(&["{}", r#"{"amount":"0","reason":"r"}"#, r#"{"reason":""}"#]);
 }

@@ -3,13 +3,13 @@
 use purser_api::{
     AuthorizeRequest, Balance, BalanceQuery, BatchAnswer, BatchItem, BatchItemText, BatchRequest,
     CaptureAnswer, CaptureRequest, ChargeAnswer, ChargeDetail, ChargeId, ChargeRequest,
-    CheckAnswer, CheckRequest, EntriesQuery, Entry, ExtendRequest, Hold, HoldAnswer, HoldDetail,
-    HoldId, HoldsQuery, List, Lot, LotsQuery, ReclaimAnswer, ReclaimRequest, RefundAnswer,
-    RefundRequest, ReleaseRequest, Statement, StatementQuery, SubjectId, UnitName, UnitQuery,
-    paths,
+    CheckAnswer, EntriesQuery, Entry, ExtendRequest, Hold, HoldAnswer, HoldDetail, HoldId,
+    HoldsQuery, List, Lot, LotsQuery, ReclaimAnswer, ReclaimRequest, RefundAnswer, RefundRequest,
+    ReleaseRequest, Statement, StatementQuery, SubjectId, UnitName, UnitQuery, paths,
 };
 use purser_types::{TenantId, Unit};
 
+use crate::body::AnswerBody;
 use crate::call::{Answer, Call};
 use crate::client::{Client, Request, with_query};
 use crate::error::ClientError;
@@ -146,7 +146,7 @@ impl Account {
     /// What an authorize would be answered now.
     pub async fn check(
         &self,
-        body: &CheckRequest,
+        body: &AuthorizeRequest,
         call: &Call,
     ) -> Result<CheckAnswer, ClientError> {
         let request = Request::ask(self.path(paths::CHECK), body);
@@ -207,7 +207,7 @@ impl Account {
         self.list(paths::STATEMENT, &query, call).await
     }
 
-    async fn list<T: serde::de::DeserializeOwned>(
+    async fn list<T: AnswerBody>(
         &self,
         template: &str,
         query: &impl serde::Serialize,

@@ -7,8 +7,8 @@ use purser_api::{
 };
 use purser_types::{TenantId, Unit};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
+use crate::body::AnswerBody;
 use crate::call::{Answer, Call};
 use crate::client::{Client, Request, with_query};
 use crate::cluster::Cluster;
@@ -144,7 +144,7 @@ impl AdminAccount {
         self.change(paths::ADMIN_CLOSE, body, call).await
     }
 
-    async fn change<T: DeserializeOwned>(
+    async fn change<T: AnswerBody>(
         &self,
         template: &str,
         body: &impl Serialize,

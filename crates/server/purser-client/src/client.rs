@@ -1,21 +1,22 @@
 //! The client and its one way to send a request.
 
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use purser_api::{Problem, Retry, headers};
 use purser_types::{IdempotencyKey, TenantId};
-use reqwest::Method;
 use reqwest::header::{self, HeaderMap, HeaderValue};
+use reqwest::{Method, StatusCode};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use crate::account::Account;
 use crate::admin::Admin;
 use crate::backoff::Backoff;
+use crate::body::AnswerBody;
 use crate::call::{Answer, Call, random_key};
 use crate::error::{AttemptError, ClientError};
 use crate::retry::{GaveUp, Limits, attempts};
@@ -63,6 +64,9 @@ impl Client {
             // Requests are small and wait for their answers; Nagle would only add to that.
             .tcp_nodelay(true)
             .redirect(reqwest::redirect::Policy::none())
+            // A node is asked and no one else: a proxy would hide which node failed, and whether it
+            // was reached. What the environment says about the web is not about nodes.
+            .no_proxy()
             // Order matters to `may_have_happened`: only the loop in `retry` sends again.
             .retry(reqwest::retry::never())
             .build()
@@ -90,53 +94,76 @@ impl Client {
     }
 
     /// Sends a request until it is answered, refused or out of time.
-    pub(crate) async fn send<T: DeserializeOwned>(
+    ///
+    /// Only what depends on the answer's type is in here: each call of the contract has one, and the
+    /// rest need not be compiled for each.
+    pub(crate) async fn send<T: AnswerBody>(
         &self,
         request: Request,
         time: Option<Duration>,
     ) -> Result<Answer<T>, ClientError> {
+        let (reply, request) = self.exchange(request, time).await?;
+        match T::from_json(&reply.body) {
+            Ok(body) => Ok(Answer { body, replayed: reply.replayed, key: request.key }),
+            Err(error) => {
+                self.prefer_next(reply.place);
+                let last = unreadable(reply.status, &error);
+                Err(give_up(last, request.changes, request.key))
+            }
+        }
+    }
+
+    /// Boxed, so that the code that sends is made in this crate, and not again in every program.
+    fn exchange(&self, request: Request, time: Option<Duration>) -> Exchange<'_> {
         let limits = Limits {
             deadline: Instant::now() + time.unwrap_or(self.inner.call_time),
             attempt_time: self.inner.attempt_time,
             backoff: self.inner.backoff,
         };
-        let mut headers = HeaderMap::new();
-        if let Some(key) = &request.key {
-            headers.insert(headers::IDEMPOTENCY_KEY, key_header(key)?);
-        }
-        let sent = attempts(limits, |time| self.attempt(&request, &headers, time)).await;
-        match sent {
-            Ok((body, replayed)) => Ok(Answer { body, replayed, key: request.key }),
-            Err(GaveUp { last, may_have_happened }) => {
-                Err(give_up(last, may_have_happened && request.changes, request.key))
+        Box::pin(async move {
+            let mut headers = HeaderMap::new();
+            if let Some(key) = &request.key {
+                headers.insert(headers::IDEMPOTENCY_KEY, key_header(key)?);
             }
-        }
+            let sent = attempts(limits, |time| self.attempt(&request, &headers, time)).await;
+            match sent {
+                Ok(reply) => Ok((reply, request)),
+                Err(GaveUp { last, may_have_happened }) => {
+                    Err(give_up(last, may_have_happened && request.changes, request.key))
+                }
+            }
+        })
     }
 
-    async fn attempt<T: DeserializeOwned>(
+    async fn attempt(
         &self,
         request: &Request,
         headers: &HeaderMap,
         time: Duration,
-    ) -> Result<(T, bool), AttemptError> {
-        let preferred = self.inner.preferred.load(Ordering::Relaxed);
-        let base_url = &self.inner.base_urls[preferred % self.inner.base_urls.len()];
-        let answer = self.attempt_at(base_url, request, headers, time).await;
+    ) -> Result<Reply, AttemptError> {
+        let place = self.inner.preferred.load(Ordering::Relaxed);
+        let answer = self.attempt_at(place, request, headers, time).await;
         if answer.as_ref().is_err_and(AttemptError::blames_node) {
-            // The maximum and not a count: of many calls that fail at one node, only the first
-            // moves on, and no node is skipped.
-            self.inner.preferred.fetch_max(preferred.saturating_add(1), Ordering::Relaxed);
+            self.prefer_next(place);
         }
         answer
     }
 
-    async fn attempt_at<T: DeserializeOwned>(
+    /// Makes later attempts go past the node at `place`, which failed.
+    fn prefer_next(&self, place: usize) {
+        // The maximum and not a count: of many calls that fail at one node, only the first moves
+        // on, and no node is skipped.
+        self.inner.preferred.fetch_max(place.saturating_add(1), Ordering::Relaxed);
+    }
+
+    async fn attempt_at(
         &self,
-        base_url: &str,
+        place: usize,
         request: &Request,
         headers: &HeaderMap,
         time: Duration,
-    ) -> Result<(T, bool), AttemptError> {
+    ) -> Result<Reply, AttemptError> {
+        let base_url = &self.inner.base_urls[place % self.inner.base_urls.len()];
         let Request { method, path, body, .. } = request;
         let mut sending = self
             .inner
@@ -151,20 +178,33 @@ impl Client {
         let response = sending.send().await.map_err(lost)?;
         let status = response.status();
         let headers = response.headers().clone();
-        let bytes = response.bytes().await.map_err(lost)?;
-        let unreadable = |error: serde_json::Error| AttemptError::Unreadable {
-            status: status.as_u16(),
-            detail: error.to_string(),
-        };
+        let body = response.bytes().await.map_err(lost)?;
         if status.is_success() {
             let replayed = headers.get(headers::IDEMPOTENT_REPLAYED);
             let replayed = replayed.is_some_and(|value| value.as_bytes() == b"true");
-            return Ok((serde_json::from_slice(&bytes).map_err(unreadable)?, replayed));
+            return Ok(Reply { place, status, replayed, body: body.into() });
         }
-        let problem: Problem = serde_json::from_slice(&bytes).map_err(unreadable)?;
+        let problem = Problem::from_json(&body).map_err(|error| unreadable(status, &error))?;
         let retry_after = retry_after(&problem, &headers);
         Err(AttemptError::Problem { problem: Box::new(problem), retry_after })
     }
+}
+
+/// A request on its way, all attempts together. It gives the request back with the answer.
+type Exchange<'a> =
+    Pin<Box<dyn Future<Output = Result<(Reply, Request), ClientError>> + Send + 'a>>;
+
+/// An answer that is no problem, not read yet.
+struct Reply {
+    /// Who answered: the value of [`Inner::preferred`] that led there.
+    place: usize,
+    status: StatusCode,
+    replayed: bool,
+    body: Vec<u8>,
+}
+
+fn unreadable(status: StatusCode, error: &serde_json::Error) -> AttemptError {
+    AttemptError::Unreadable { status: status.as_u16(), detail: error.to_string() }
 }
 
 impl fmt::Debug for Client {

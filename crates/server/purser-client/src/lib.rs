@@ -27,6 +27,7 @@
 mod account;
 mod admin;
 mod backoff;
+mod body;
 mod call;
 mod client;
 mod cluster;
@@ -40,6 +41,7 @@ pub use purser_api as api;
 pub use account::Account;
 pub use admin::{Admin, AdminAccount};
 pub use backoff::Backoff;
+pub use body::AnswerBody;
 pub use call::{Answer, Call};
 pub use client::Client;
 pub use cluster::Cluster;

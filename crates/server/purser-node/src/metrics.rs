@@ -169,12 +169,12 @@ impl RequestOutcome {
     pub(crate) const fn of_status(status: u16) -> Self {
         match status {
             ..400 => Self::Done,
-            400 | 405 | 413 | 415 => Self::Invalid,
+            400 | 405 | 408 | 413 | 415 => Self::Invalid,
             401 | 403 => Self::Denied,
             429 | 503 => Self::Unavailable,
             504 => Self::Unknown,
             500.. => Self::Failed,
-            402 | 404 | 406..=412 | 414 | 416..=428 | 430..=499 => Self::Refused,
+            402 | 404 | 406 | 407 | 409..=412 | 414 | 416..=428 | 430..=499 => Self::Refused,
         }
     }
 }
@@ -411,7 +411,7 @@ mod tests {
         let outcome = RequestOutcome::of_status;
         assert_eq!([200, 201, 302].map(outcome), [RequestOutcome::Done; 3]);
         assert_eq!([402, 404, 409, 422].map(outcome), [RequestOutcome::Refused; 4]);
-        assert_eq!([400, 405, 413, 415].map(outcome), [RequestOutcome::Invalid; 4]);
+        assert_eq!([400, 405, 408, 413, 415].map(outcome), [RequestOutcome::Invalid; 5]);
         assert_eq!([429, 503].map(outcome), [RequestOutcome::Unavailable; 2]);
         assert_eq!(outcome(504), RequestOutcome::Unknown);
         assert_eq!(outcome(500), RequestOutcome::Failed);

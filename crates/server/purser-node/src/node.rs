@@ -5,10 +5,14 @@
 //!                                                              ├── kill: as if the process died
 //!                                                              └── failed: a vital task ended
 //! ```
+//!
+//! What starts and ends a node is boxed: otherwise the whole node, which is one large future, would
+//! be compiled again in every program that starts one.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::future::BoxFuture;
 use purser_raft::disk::{Disk, RealDisk};
 use purser_raft::{Clock, Host, HostSettings, OpenError, PeerSwitch, SystemClock};
 
@@ -76,7 +80,15 @@ impl Node {
     /// say so, and serves.
     ///
     /// Returns when the API answers. Whether the groups have leaders, [`Node::ready`] tells.
-    pub async fn start(
+    pub fn start(
+        settings: NodeSettings,
+        listeners: Listeners,
+        surroundings: Surroundings,
+    ) -> BoxFuture<'static, Result<Self, StartError>> {
+        Box::pin(Self::start_now(settings, listeners, surroundings))
+    }
+
+    async fn start_now(
         settings: NodeSettings,
         listeners: Listeners,
         surroundings: Surroundings,
@@ -134,7 +146,11 @@ impl Node {
 
     /// Ends the node in order, within about `grace`: no longer ready, no new connections, requests
     /// in flight finished, leadership handed over, tasks ended, files closed.
-    pub async fn shutdown(&self, grace: Duration) {
+    pub fn shutdown(&self, grace: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(self.shut_down(grace))
+    }
+
+    async fn shut_down(&self, grace: Duration) {
         let deadline = Instant::now() + grace;
         self.api.drain();
         // A part is kept for handing over, which is what others wait for.
@@ -154,10 +170,12 @@ impl Node {
 
     /// Ends the node like a killed process: nothing is finished, handed over or written that was
     /// not written before. What was acknowledged is on disk.
-    pub async fn kill(&self) {
-        self.background.kill().await;
-        self.servers.kill().await;
-        self.host.kill().await;
+    pub fn kill(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            self.background.kill().await;
+            self.servers.kill().await;
+            self.host.kill().await;
+        })
     }
 }
 

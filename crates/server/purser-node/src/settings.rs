@@ -109,13 +109,22 @@ impl BaseUrl {
 pub struct LimitSettings {
     /// Open connections. Further ones wait to be accepted.
     pub connections_max: usize,
-    /// Bytes of a request's line and headers, at least 8 KiB. Also how much of a body is read at once, so much less
-    /// makes large batches slower.
+    /// Bytes of a request's line and headers, at least 8 KiB. Also how much of a body is read at
+    /// once, so much less makes large batches slower.
     pub header_bytes_max: usize,
+    /// Bytes of request bodies in memory at once, over all connections; room for one body at least.
+    /// A request that finds no room is refused.
+    pub body_bytes_max: usize,
     /// How long a connection may take to send a request's headers, and how long it may be idle.
     pub header_read: Duration,
     /// How long a connection may take no byte of an answer that waits for it.
     pub write_stall: Duration,
+    /// How long a caller may take to take a whole answer.
+    pub answer: Duration,
+    /// Reads that go through an account's history, or through all accounts, at once. Each has a
+    /// thread and keeps a copy of a shard's state. Further ones wait for as long as their requests
+    /// may take.
+    pub long_reads_max: usize,
     /// How long a request may take from its headers to its answer.
     pub request: Duration,
 }
@@ -125,8 +134,11 @@ impl LimitSettings {
     pub const STANDARD: Self = Self {
         connections_max: 10_000,
         header_bytes_max: 64 << 10,
+        body_bytes_max: 256 << 20,
         header_read: Duration::from_secs(30),
         write_stall: Duration::from_secs(20),
+        answer: Duration::from_secs(60),
+        long_reads_max: 64,
         request: Duration::from_secs(10),
     };
 }

@@ -9,6 +9,10 @@ use crate::output::{Format, Output};
 use crate::telemetry::{self, Logs};
 use crate::{audit, bench, check_config, client_commands, dev, generate, replay, scenario, serve};
 
+/// The longest time that an option may name, in seconds: a day. More is a slip, and much more cannot
+/// be added to a clock.
+pub(crate) const SECONDS_MAX: u64 = 86_400;
+
 /// Authorize, capture and account for credits.
 #[derive(Debug, Parser)]
 #[command(name = "purser", version, max_term_width = 100)]
@@ -54,7 +58,11 @@ fn start(command: Command, output: &Output) -> Result<(), CommandError> {
         .enable_all()
         .build()
         .map_err(|error| CommandError::broken("the runtime did not start", error))?;
-    runtime.block_on(command.run(output))
+    let done = runtime.block_on(command.run(output));
+    // What still runs here is what a command gave up, such as the recovery of a node that was asked
+    // to stop meanwhile. Nobody waits for it.
+    runtime.shutdown_background();
+    done
 }
 
 impl Command {
@@ -174,6 +182,7 @@ mod tests {
         check_refused("tenant close acme --reason gone", ErrorKind::MissingRequiredArgument);
         check_refused("lot void acme l7-0-us --reason x", ErrorKind::MissingRequiredArgument);
         check_refused("entries acme --limit 1001", ErrorKind::ValueValidation);
+        check_refused("balance acme --timeout 18446744073709551615", ErrorKind::ValueValidation);
         check_refused("cluster transfer 0", ErrorKind::MissingRequiredArgument);
         check_refused("cluster set-voters 0", ErrorKind::MissingRequiredArgument);
         check_refused("cluster add-learner 0 +4", ErrorKind::ValueValidation);

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Command;
 use clap_complete::Shell;
+use serde::Serialize;
 
 use crate::failure::CommandError;
 use crate::output::Output;
@@ -42,8 +43,26 @@ pub(crate) fn completions(
 ) -> Result<(), CommandError> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "purser", &mut script);
-    output.line(String::from_utf8_lossy(&script).trim_end())?;
+    let completions = Completions {
+        shell: args.shell.to_string(),
+        script: String::from_utf8_lossy(&script).trim_end().to_owned(),
+    };
+    output.answer(&completions, |completions| completions.script.clone())?;
     Ok(())
+}
+
+/// Completions for a shell.
+#[derive(Debug, Serialize)]
+struct Completions {
+    shell: String,
+    script: String,
+}
+
+/// Where manual pages were written.
+#[derive(Debug, Serialize)]
+struct ManualPages {
+    dir: PathBuf,
+    count: usize,
 }
 
 /// Writes manual pages.
@@ -58,7 +77,10 @@ pub(crate) fn man(
     };
     fs::create_dir_all(&args.dir).map_err(failed)?;
     let count = write_pages(&command, &args.dir).map_err(failed)?;
-    output.note(format_args!("{count} manual pages written to {}", args.dir.display()));
+    let pages = ManualPages { dir: args.dir.clone(), count };
+    output.answer(&pages, |ManualPages { dir, count }| {
+        format!("{count} manual pages written to {}", dir.display())
+    })?;
     Ok(())
 }
 

@@ -6,6 +6,8 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
 use crate::failure::CommandError;
 use crate::output::Output;
 
@@ -31,14 +33,30 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<(), CommandError> {
     let played = purser_ledger::scenario::play(&transcript)
         .map_err(|error| CommandError::broken(format!("{name} could not be played"), error))?;
     if !args.check {
-        output.line(played.trim_end())?;
+        let played = Played { transcript: played.trim_end().lines().collect() };
+        output.answer(&played, |played| played.transcript.join("\n"))?;
         return Ok(());
     }
     match first_difference(&transcript, &played) {
-        None => output.line(format_args!("{name}: every answer is as written"))?,
+        None => output.answer(&AsWritten { as_written: true }, |_as_written| {
+            format!("{name}: every answer is as written")
+        })?,
         Some(difference) => return Err(CommandError::Failed(format!("{name}: {difference}"))),
     }
     Ok(())
+}
+
+/// A transcript with its answers.
+#[derive(Debug, Serialize)]
+struct Played<'a> {
+    /// Its lines.
+    transcript: Vec<&'a str>,
+}
+
+/// What there is to say if nothing differs.
+#[derive(Debug, Serialize)]
+struct AsWritten {
+    as_written: bool,
 }
 
 fn read(file: &Path) -> std::io::Result<String> {

@@ -4,10 +4,12 @@
 //! wrong shows before the first request is accepted, and nothing is opened for a file that is
 //! refused.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use purser_node::{Listeners, Node, Recorder, Surroundings};
+use purser_node::{Addresses, Listeners, Node, Recorder, Surroundings};
+use serde::Serialize;
 
 use crate::check_config;
 use crate::failure::CommandError;
@@ -20,6 +22,29 @@ pub(crate) struct Args {
     /// The configuration file. `purser check-config` checks one without starting anything.
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
+}
+
+/// Where a node listens.
+#[derive(Debug, Serialize)]
+struct Serving {
+    api: String,
+    /// Nothing if the API's listener serves the admin API too.
+    admin: Option<String>,
+    peers: SocketAddr,
+}
+
+impl Serving {
+    fn at(addresses: Addresses) -> Self {
+        let url = |address| format!("http://{address}");
+        let Addresses { api, admin, peer } = addresses;
+        Self { api: url(api), admin: admin.map(url), peers: peer }
+    }
+
+    fn text(&self) -> String {
+        let Self { api, admin, peers } = self;
+        let admin = admin.as_ref().map(|admin| format!("Admin  {admin}\n")).unwrap_or_default();
+        format!("API    {api}\n{admin}Peers  {peers}")
+    }
 }
 
 /// Runs a node until it is asked to stop, or until it cannot go on.
@@ -41,11 +66,7 @@ pub(crate) async fn run(args: Args, output: &Output) -> Result<(), CommandError>
         // A long recovery must not make the process deaf. What was read so far is only read.
         () = signals.next() => return Ok(()),
     };
-    output.line(format_args!("API    http://{}", addresses.api))?;
-    if let Some(admin) = addresses.admin {
-        output.line(format_args!("Admin  http://{admin}"))?;
-    }
-    output.line(format_args!("Peers  {}", addresses.peer))?;
+    output.answer(&Serving::at(addresses), Serving::text)?;
     until_stopped(&node, &mut signals, config.grace()).await
 }
 

@@ -1,27 +1,42 @@
-//! Opening, freezing and closing an account.
+//! Opening, freezing and closing an account, and changing its rules.
 
-use super::{Account, AccountStatus, Draft};
+use purser_types::LogTime;
+
+use super::{Account, Draft};
 use crate::command::{Close, Open};
 use crate::entry::Fact;
+use crate::policy::PolicyChange;
 use crate::rejection::Rejection;
+use crate::standing::{AccountStatus, Standing};
 
 impl Account {
     /// The first entry. Refuses: the account exists.
-    pub(super) fn decide_open(&self, asked: &Open) -> Result<Draft, Rejection> {
+    pub(super) fn decide_open(&self, asked: &Open, now: LogTime) -> Result<Draft, Rejection> {
         if self.head.position.is_some() {
             return Err(Rejection::TenantExists);
         }
         Ok(Draft::still(Fact::Opened {
             account: self.name.clone(),
-            home: asked.home.clone(),
-            policy: asked.policy.clone(),
+            standing: Standing {
+                status: AccountStatus::Open,
+                home: asked.home.clone(),
+                policy: asked.policy.clone(),
+                opened_at: now,
+            },
         }))
+    }
+
+    /// Changes what the operator named of the policy. Never refused.
+    pub(super) fn decide_set_policy(&self, asked: &PolicyChange) -> Draft {
+        let policy = self.standing.policy.changed(asked);
+        Draft::still(Fact::PolicySet(self.standing.under(policy)))
     }
 
     /// Stops new authorizes and charges. Refuses: frozen already.
     pub(super) fn decide_freeze(&self) -> Result<Draft, Rejection> {
-        match self.status {
-            AccountStatus::Open => Ok(Draft::still(Fact::Frozen)),
+        let frozen = || self.standing.becoming(AccountStatus::Frozen);
+        match self.standing.status {
+            AccountStatus::Open => Ok(Draft::still(Fact::Frozen(frozen()))),
             AccountStatus::Frozen => Err(Rejection::AlreadyFrozen),
             AccountStatus::Closed => Err(Rejection::AccountClosed),
         }
@@ -29,8 +44,9 @@ impl Account {
 
     /// Ends a freeze. Refuses: not frozen.
     pub(super) fn decide_unfreeze(&self) -> Result<Draft, Rejection> {
-        match self.status {
-            AccountStatus::Frozen => Ok(Draft::still(Fact::Unfrozen)),
+        let open = || self.standing.becoming(AccountStatus::Open);
+        match self.standing.status {
+            AccountStatus::Frozen => Ok(Draft::still(Fact::Unfrozen(open()))),
             AccountStatus::Open => Err(Rejection::NotFrozen),
             AccountStatus::Closed => Err(Rejection::AccountClosed),
         }
@@ -44,6 +60,6 @@ impl Account {
             return Err(Rejection::CloseBlocked { holds, debt: self.balance.debt });
         }
         self.refuse_stale(asked.confirm)?;
-        Ok(Draft::still(Fact::Closed))
+        Ok(Draft::still(Fact::Closed(self.standing.becoming(AccountStatus::Closed))))
     }
 }

@@ -3,6 +3,7 @@
 use purser_types::Credits;
 
 use super::{Account, Draft};
+use crate::balance::Balance;
 use crate::entry::{Bucket, Fact, Move};
 use crate::hold::{Hold, HoldState, Portion, Source};
 use crate::rejection::Rejection;
@@ -37,7 +38,11 @@ impl Account {
     /// Plans to draw `amount`, all of it.
     pub(crate) fn plan_all(&self, amount: Credits) -> Result<Vec<Portion>, Rejection> {
         let plan = self.plan(amount);
-        if plan.short_by.is_zero() { Ok(plan.portions) } else { Err(self.short(plan.short_by)) }
+        if plan.short_by.is_zero() {
+            Ok(plan.portions)
+        } else {
+            Err(self.too_few(plan.short_by, None))
+        }
     }
 
     /// Plans to draw `amount`; what is missing may become debt within the account's limit.
@@ -48,16 +53,20 @@ impl Account {
     ) -> Result<Plan, Rejection> {
         let plan = self.plan(amount);
         let owed = self.balance.debt.checked_add(plan.short_by);
-        let within = owed.is_some_and(|owed| owed <= self.policy.debt_limit);
-        if plan.short_by.is_zero() || (allow_debt && within) {
+        let limit = allow_debt.then_some(self.standing.policy.debt_limit);
+        let within = owed.zip(limit).is_some_and(|(owed, limit)| owed <= limit);
+        if plan.short_by.is_zero() || within {
             Ok(plan)
         } else {
-            Err(self.short(plan.short_by))
+            Err(self.too_few(plan.short_by, limit))
         }
     }
 
-    fn short(&self, short_by: Credits) -> Rejection {
-        Rejection::InsufficientCredits { available: self.balance.available, short_by }
+    /// `unpaid` is what no lot could pay; what is owed would have to be repaid before it.
+    fn too_few(&self, unpaid: Credits, debt_limit: Option<Credits>) -> Rejection {
+        let Balance { available, debt, .. } = self.balance;
+        let short_by = unpaid.checked_add(debt).unwrap_or(Credits::MAX);
+        Rejection::InsufficientCredits { available, short_by, debt, debt_limit }
     }
 
     /// Spends a plan: available credits and, for what is missing, debt become used.
@@ -74,26 +83,25 @@ impl Account {
     /// Spends `amount` of what the hold has pinned, in burn-down order.
     pub(crate) fn spend_pinned(hold: &mut Hold, amount: Credits, moves: &mut Vec<Move>) {
         let mut rest = amount;
-        for pin in std::mem::take(&mut hold.pins) {
+        let pins: Vec<Portion> = hold.pins().collect();
+        for pin in pins {
             let taken = pin.amount.min(rest);
             rest = rest.saturating_sub(taken);
             moves.extend(Move::some(Some(pin.lot), Bucket::Held, Bucket::Used, taken));
             hold.add_spend(Source::Lot(pin.lot), taken);
-            let left = pin.amount.saturating_sub(taken);
-            if !left.is_zero() {
-                hold.pins.push(Portion { lot: pin.lot, amount: left });
-            }
         }
+        hold.held = hold.held.saturating_sub(amount);
     }
 
     /// Gives what the hold has pinned back to its lots; what comes back to an expired lot lapses,
     /// what comes back to a voided one is voided.
     pub(crate) fn unpin(&self, hold: &mut Hold) -> Vec<Move> {
-        let pins = std::mem::take(&mut hold.pins);
         let back = |pin: Portion| {
             Move::some(Some(pin.lot), Bucket::Held, self.homecoming(pin), pin.amount)
         };
-        pins.into_iter().filter_map(back).collect()
+        let moves = hold.pins().filter_map(back).collect();
+        hold.held = Credits::ZERO;
+        moves
     }
 
     /// Where credits go that come back to the lot of `portion`.

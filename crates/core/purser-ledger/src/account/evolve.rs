@@ -9,7 +9,7 @@ use purser_types::{Position, Sequence};
 
 use super::due::{effective, end_of_hold, expiry};
 use super::grants::source_digest;
-use super::{Account, AccountStatus, Debt, Head};
+use super::{Account, Debt, Head};
 use crate::chain::MARK_EVERY;
 use crate::command::LotNumber;
 use crate::digest::Digest32;
@@ -41,18 +41,15 @@ impl Account {
 
     fn evolve_fact(&mut self, entry: &Entry, position: Position) {
         match &entry.fact {
-            Fact::Opened { home, policy, .. } => {
-                self.home = home.clone();
-                self.policy = policy.clone();
-            }
-            Fact::PolicySet(policy) => self.policy = policy.clone(),
+            Fact::Opened { standing, .. }
+            | Fact::PolicySet(standing)
+            | Fact::Frozen(standing)
+            | Fact::Unfrozen(standing)
+            | Fact::Closed(standing) => self.standing = standing.clone(),
             Fact::LotEffective(number) => self.enter_phase(*number, LotPhase::Active),
             Fact::LotExpired(number) => self.enter_phase(*number, LotPhase::Expired),
-            Fact::Voided(number) => self.enter_phase(*number, LotPhase::Voided),
+            Fact::Voided { number, .. } => self.enter_phase(*number, LotPhase::Voided),
             Fact::Granted(_) | Fact::AdjustedUp(_) | Fact::AdjustedDown => (),
-            Fact::Frozen => self.status = AccountStatus::Frozen,
-            Fact::Unfrozen => self.status = AccountStatus::Open,
-            Fact::Closed => self.status = AccountStatus::Closed,
             Fact::Authorized(hold)
             | Fact::Captured(hold)
             | Fact::Released(hold)
@@ -113,7 +110,7 @@ impl Account {
             self.holds.insert(hold.number, hold.clone());
         } else {
             self.holds.remove(&hold.number);
-            let retention = self.policy.record_retention;
+            let retention = self.standing.policy.record_retention;
             self.ended.insert(hold.number, position, entry.log_time, retention);
         }
         let ended = hold.state != HoldState::Active;

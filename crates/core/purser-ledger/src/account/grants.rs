@@ -38,7 +38,7 @@ impl Account {
     fn granted_before(&self, lot: LotNumber, amount: Credits) -> Result<Verdict, Rejection> {
         let granted = &self.lots.get(&lot).expect("INV-9: a source names a known lot").terms;
         if granted.amount == amount {
-            Ok(Verdict::Done(lot.0))
+            Ok(Verdict::Existing(lot))
         } else {
             Err(Rejection::SourceRefConflict { lot, amount: granted.amount })
         }
@@ -59,10 +59,9 @@ impl Account {
         let number = Some(asked.lot);
         let free = Move::some(number, Bucket::Available, Bucket::Voided, lot.free);
         let waiting = Move::some(number, Bucket::Granted, Bucket::Voided, lot.waiting);
-        Ok(Draft {
-            fact: Fact::Voided(asked.lot),
-            moves: free.into_iter().chain(waiting).collect(),
-        })
+        let moves: Vec<Move> = free.into_iter().chain(waiting).collect();
+        let lot = lot.voided_by(&moves);
+        Ok(Draft { fact: Fact::Voided { number: asked.lot, lot }, moves })
     }
 
     /// Adds a lot, or takes available credits away. Refuses: beyond the ceiling; too few credits.
@@ -95,8 +94,9 @@ impl Account {
     /// The total ever granted stays an amount.
     pub(super) fn refuse_above_ceiling(&self, amount: Credits) -> Result<(), Rejection> {
         let promised = self.balance.granted.checked_add(self.balance.pending);
-        let total = promised.and_then(|promised| promised.checked_add(amount));
-        total.map(|_| ()).ok_or(Rejection::GrantExceedsCeiling)
+        let promised = promised.unwrap_or(Credits::MAX);
+        let grantable = Credits::MAX.saturating_sub(promised);
+        if amount <= grantable { Ok(()) } else { Err(Rejection::GrantExceedsCeiling { grantable }) }
     }
 
     pub(super) fn refuse_stale(&self, confirm: Confirm) -> Result<(), Rejection> {

@@ -2,11 +2,12 @@
 
 use purser_types::{Credits, LogTime};
 
-use super::{Account, AccountStatus, Draft};
+use super::{Account, Draft};
 use crate::command::{Authorize, Capture, Charge, Extend, HoldNumber, IfExpired};
 use crate::entry::{Bucket, Fact, Move};
 use crate::hold::{Hold, HoldKind, HoldState};
 use crate::rejection::Rejection;
+use crate::standing::AccountStatus;
 
 impl Account {
     /// A hold, if that much is available. Refuses: frozen; too few credits.
@@ -23,7 +24,8 @@ impl Account {
         };
         let moves = pins.iter().filter_map(pin).collect();
         let hold = Hold {
-            pins,
+            lots: pins.into_boxed_slice(),
+            held: asked.amount,
             state: HoldState::Active,
             expires_at: now.saturating_add(asked.ttl),
             ..self.new_hold(HoldKind::Hold, asked.amount, now, asked.reference.clone())
@@ -47,7 +49,7 @@ impl Account {
     }
 
     fn decide_live_capture(&self, asked: &Capture, mut hold: Hold) -> Result<Draft, Rejection> {
-        let held = hold.held();
+        let held = hold.held;
         let amount = asked.amount.unwrap_or(held);
         // An increment of nothing that is not the last one leaves the hold alive.
         if amount.is_zero() && asked.is_final {
@@ -120,6 +122,7 @@ impl Account {
         let mut moves = Vec::new();
         self.spend(&plan, &mut charge, &mut moves);
         refuse_if_scattered(charge.spent.len())?;
+        charge.lots = plan.portions.into_boxed_slice();
         Ok(Draft { fact: Fact::Charged(charge), moves })
     }
 
@@ -141,7 +144,8 @@ impl Account {
             reclaimed: None,
             created_at: now,
             expires_at: now,
-            pins: Vec::new(),
+            lots: Box::default(),
+            held: Credits::ZERO,
             spent: Vec::new(),
             reference,
             changed_by: sequence,
@@ -151,7 +155,7 @@ impl Account {
     }
 
     fn refuse_if_frozen(&self) -> Result<(), Rejection> {
-        match self.status {
+        match self.standing.status {
             AccountStatus::Open => Ok(()),
             AccountStatus::Frozen => Err(Rejection::AccountFrozen),
             AccountStatus::Closed => Err(Rejection::AccountClosed),
@@ -175,7 +179,8 @@ fn refuse_if_ended(hold: &Hold) -> Result<(), Rejection> {
     match hold.state {
         HoldState::Active => Ok(()),
         HoldState::Captured => {
-            Err(Rejection::AlreadyCaptured { captured: hold.captured, sequence: hold.changed_by })
+            let sequence = hold.ended_by.unwrap_or(hold.changed_by);
+            Err(Rejection::AlreadyCaptured { captured: hold.captured, sequence })
         }
         HoldState::Released => {
             Err(Rejection::AlreadyReleased { sequence: hold.ended_by.unwrap_or(hold.changed_by) })

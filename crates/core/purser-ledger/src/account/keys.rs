@@ -7,7 +7,7 @@
 use purser_types::{Credits, HistoryError, HistoryReader, LogTime, Position};
 
 use super::{Account, read_entry};
-use crate::answer::{Decision, Last, Outcome, Receipt, Remembered};
+use crate::answer::{Decision, Existing, Last, Outcome, Receipt, Remembered};
 use crate::command::Identity;
 use crate::entry::Entry;
 use crate::rejection::Rejection;
@@ -28,11 +28,9 @@ impl Account {
         let result = match &remembered.decision {
             Decision::Refused(refusal) => Err((**refusal).clone()),
             Decision::Accepted { entry, last, debt_repaid } => {
-                let entry = read_entry(history, *entry)?;
-                let Entry { balance, sequence, log_time, .. } = read_entry(history, *last)?;
-                let last = Last { sequence, log_time };
-                Ok(Receipt { entry, balance, last, debt_repaid: *debt_repaid })
+                Ok(Receipt { debt_repaid: *debt_repaid, ..receipt_of(*entry, *last, history)? })
             }
+            Decision::Existing(existing) => Ok(receipt_of_existing(existing, history)?),
         };
         Ok(Some(Outcome { result, replayed: true }))
     }
@@ -50,6 +48,16 @@ impl Account {
         self.remember(asked, now, Decision::Accepted { entry, last, debt_repaid });
     }
 
+    /// Remembers that a request asked for what had been done before.
+    pub(super) fn remember_existing(
+        &mut self,
+        asked: Option<Identity>,
+        now: LogTime,
+        existing: Existing,
+    ) {
+        self.remember(asked, now, Decision::Existing(Box::new(existing)));
+    }
+
     /// Remembers that a request was refused, if that is to be remembered.
     pub(super) fn remember_refusal(
         &mut self,
@@ -65,6 +73,27 @@ impl Account {
     fn remember(&mut self, asked: Option<Identity>, now: LogTime, decision: Decision) {
         let Some(Identity { key, fingerprint }) = asked else { return };
         let remembered = Remembered { fingerprint, decision };
-        self.keys.insert(key, remembered, now, self.policy.key_retention);
+        self.keys.insert(key, remembered, now, self.standing.policy.key_retention);
     }
+}
+
+/// The receipt for an entry, when the account's last one was at `last`.
+fn receipt_of(
+    entry: Position,
+    last: Position,
+    history: &dyn HistoryReader,
+) -> Result<Receipt, HistoryError> {
+    let entry = read_entry(history, entry)?;
+    let Entry { balance, sequence, log_time, .. } = read_entry(history, last)?;
+    let last = Last { sequence, log_time };
+    Ok(Receipt { entry, existing: None, balance, last, debt_repaid: Credits::ZERO })
+}
+
+/// The receipt for a grant that had been made before. It repaid nothing itself.
+pub(super) fn receipt_of_existing(
+    existing: &Existing,
+    history: &dyn HistoryReader,
+) -> Result<Receipt, HistoryError> {
+    let receipt = receipt_of(existing.entry, existing.last, history)?;
+    Ok(Receipt { existing: Some(existing.lot.clone()), ..receipt })
 }

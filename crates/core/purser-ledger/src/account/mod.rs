@@ -25,15 +25,15 @@ mod view;
 
 use minicbor::{Decode, Encode};
 use purser_types::{
-    Credits, History, HistoryError, HistoryReader, LogTime, OperationId, Owner, Position, Region,
-    Sequence,
+    Credits, History, HistoryError, HistoryReader, LogTime, OperationId, Owner, Position, Sequence,
 };
 
 pub(crate) use self::due::{Due, dues_of_lot, end_of_hold};
+use self::keys::receipt_of_existing;
 pub(crate) use self::pieces::Piece;
 pub(crate) use self::scratch::Scratch;
 pub use self::view::{AsOf, CheckVerdict};
-use crate::answer::{Last, Outcome, Receipt, Remembered};
+use crate::answer::{Existing, Last, Outcome, Receipt, Remembered};
 use crate::balance::{Balance, BalanceError};
 use crate::chain::{Backwards, Hashed, Link, Record};
 use crate::codec;
@@ -45,8 +45,8 @@ use crate::digest::{Digest16, Digest32, hash_of};
 use crate::entry::{Entry, Fact, Move, genesis_hash};
 use crate::hold::Hold;
 use crate::lot::{DrawKey, Lot};
-use crate::policy::Policy;
 use crate::rejection::Rejection;
+use crate::standing::{AccountStatus, Standing};
 use crate::time_ring::TimeRing;
 
 /// The number of an account in its group, in the order in which accounts were opened.
@@ -59,9 +59,7 @@ pub struct AccountNumber(#[n(0)] pub u64);
 pub struct Account {
     pub(crate) number: AccountNumber,
     pub(crate) name: AccountName,
-    pub(crate) home: Region,
-    pub(crate) status: AccountStatus,
-    pub(crate) policy: Policy,
+    pub(crate) standing: Standing,
     pub(crate) balance: Balance,
     pub(crate) head: Head,
     /// Every 64th entry.
@@ -85,21 +83,6 @@ pub struct Account {
     pub(crate) agenda: CowMap<Due, ()>,
     /// Decisions by the digest of their idempotency key.
     pub(crate) keys: TimeRing<Digest16, Remembered>,
-}
-
-/// Whether an account takes new work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-#[cbor(index_only)]
-pub enum AccountStatus {
-    /// It does.
-    #[n(0)]
-    Open,
-    /// No new authorizes and charges; holds may end.
-    #[n(1)]
-    Frozen,
-    /// Nothing any more.
-    #[n(2)]
-    Closed,
 }
 
 /// The end of an account's chain of entries.
@@ -138,8 +121,8 @@ pub(crate) struct Draft {
 pub(crate) enum Verdict {
     /// An entry is to be written.
     Write(Draft),
-    /// It was done before, by the entry with this sequence.
-    Done(Sequence),
+    /// It was granted before: this lot.
+    Existing(LotNumber),
 }
 
 /// The first item of a batch that would be refused.
@@ -155,15 +138,13 @@ pub(crate) struct Scribe<'a> {
 }
 
 impl Account {
-    /// An account before its first entry.
-    pub(crate) fn new(number: AccountNumber, name: AccountName, home: Region) -> Self {
+    /// An account that has no entries, holds and lots yet.
+    pub(crate) fn new(number: AccountNumber, name: AccountName, standing: Standing) -> Self {
         let head = Head { sequence: Sequence::ZERO, hash: genesis_hash(&name), position: None };
         Self {
             number,
             name,
-            home,
-            status: AccountStatus::Open,
-            policy: Policy::default(),
+            standing,
             balance: Balance::default(),
             head,
             marks: CowMap::default(),
@@ -259,12 +240,14 @@ impl Account {
             None => None,
         };
         let refusal = match self.decide(&item.operation, concerned, now) {
-            Ok(Verdict::Done(sequence)) => return self.accept_again(asked, sequence, now, scribe),
+            Ok(Verdict::Existing(lot)) => return self.accept_again(asked, lot, now, scribe),
             Ok(Verdict::Write(draft)) if self.has_room_for(&draft) => {
                 let (entry, position) = self.append(draft, now, Some(&item.context), scribe);
                 let debt_repaid = self.repay_debt(now, scribe)?;
                 self.remember_acceptance(asked, now, position, debt_repaid);
-                let receipt = self.receipt(entry, now, debt_repaid);
+                let last = Last { sequence: self.head.sequence, log_time: now };
+                let receipt =
+                    Receipt { entry, existing: None, balance: self.balance, last, debt_repaid };
                 return Ok(Outcome { result: Ok(receipt), replayed: false });
             }
             Ok(Verdict::Write(_)) => Rejection::AmountOverflow,
@@ -272,12 +255,6 @@ impl Account {
         };
         self.remember_refusal(asked, now, &refusal);
         Ok(Outcome::refused(refusal))
-    }
-
-    /// A receipt; the account's last entry took effect at `last_at`.
-    fn receipt(&self, entry: Entry, last_at: LogTime, debt_repaid: Credits) -> Receipt {
-        let last = Last { sequence: self.head.sequence, log_time: last_at };
-        Receipt { entry, balance: self.balance, last, debt_repaid }
     }
 
     /// Whether every bucket stays within the range of amounts.
@@ -291,22 +268,22 @@ impl Account {
         }
     }
 
-    /// Answers with an entry that another request had made.
+    /// Answers with a lot that another request had been granted.
     fn accept_again(
         &mut self,
         asked: Option<Identity>,
-        sequence: Sequence,
+        number: LotNumber,
         now: LogTime,
         scribe: &Scribe<'_>,
     ) -> Result<Outcome, HistoryError> {
-        let position = self.locate(sequence, &*scribe.history)?;
-        let position = position.expect("INV-9: lots name entries of their account");
-        let entry = read_entry(&*scribe.history, position)?;
-        self.remember_acceptance(asked, now, position, Credits::ZERO);
-        // A repeat of this answer is read from the last entry, so it is told by that one now.
-        let last_at = self.head.position.unwrap_or(position);
-        let last_at = read_entry(&*scribe.history, last_at)?.log_time;
-        let receipt = self.receipt(entry, last_at, Credits::ZERO);
+        let lot = self.lots.get(&number).expect("INV-9: a source names a known lot").clone();
+        let entry = self.locate(number.0, &*scribe.history)?;
+        let entry = entry.expect("INV-9: lots name entries of their account");
+        let last = self.head.position.unwrap_or(entry);
+        let existing = Existing { entry, last, lot };
+        // Made like its repeats, so that they cannot differ from it.
+        let receipt = receipt_of_existing(&existing, &*scribe.history)?;
+        self.remember_existing(asked, now, existing);
         Ok(Outcome { result: Ok(receipt), replayed: false })
     }
 
@@ -320,11 +297,11 @@ impl Account {
         concerned: Option<Hold>,
         now: LogTime,
     ) -> Result<Verdict, Rejection> {
-        if self.status == AccountStatus::Closed {
+        if self.standing.status == AccountStatus::Closed {
             return Err(Rejection::AccountClosed);
         }
         let draft = match operation {
-            Operation::Open(open) => self.decide_open(open)?,
+            Operation::Open(open) => self.decide_open(open, now)?,
             Operation::Grant(grant) => return self.decide_grant(grant, now),
             Operation::Authorize(authorize) => self.decide_authorize(authorize, now)?,
             Operation::Capture(capture) => self.decide_capture(capture, concerned)?,
@@ -335,9 +312,7 @@ impl Account {
             Operation::Reclaim(reclaim) => self.decide_reclaim(reclaim, concerned)?,
             Operation::Void(void) => self.decide_void(void)?,
             Operation::Adjust(adjust) => self.decide_adjust(adjust, now)?,
-            Operation::SetPolicy(change) => {
-                Draft::still(Fact::PolicySet(self.policy.changed(change)))
-            }
+            Operation::SetPolicy(change) => self.decide_set_policy(change),
             Operation::Freeze => self.decide_freeze()?,
             Operation::Unfreeze => self.decide_unfreeze()?,
             Operation::Close(close) => self.decide_close(close)?,
@@ -434,7 +409,7 @@ impl Account {
 
     /// Who decides about this account's holds here.
     pub fn owner(&self) -> Owner {
-        Owner::home(self.home.clone())
+        Owner::home(self.standing.home.clone())
     }
 }
 

@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use minicbor::{Decode, Encode};
-use purser_types::{CorruptSnapshot, LogTime, Position, Region, Sequence};
+use purser_types::{CorruptSnapshot, LogTime, Position, Sequence};
 
 use super::due::{dues_of_lot, end_of_hold};
 use super::grants::source_digest;
-use super::{Account, AccountNumber, AccountStatus, Debt, Head};
+use super::{Account, AccountNumber, Debt, Head};
 use crate::answer::Remembered;
 use crate::balance::Balance;
 use crate::codec;
@@ -19,7 +19,7 @@ use crate::cow_map::CowMap;
 use crate::digest::Digest16;
 use crate::hold::Hold;
 use crate::lot::Lot;
-use crate::policy::Policy;
+use crate::standing::Standing;
 use crate::time_ring::Kept;
 
 /// Pairs in one piece: large enough for the pieces' own cost not to show, small enough to build one
@@ -55,14 +55,10 @@ pub(crate) struct Header {
     #[n(1)]
     name: AccountName,
     #[n(2)]
-    home: Region,
+    standing: Standing,
     #[n(3)]
-    status: AccountStatus,
-    #[n(4)]
-    policy: Policy,
-    #[n(5)]
     balance: Balance,
-    #[n(6)]
+    #[n(4)]
     head: Head,
 }
 
@@ -91,9 +87,7 @@ impl Account {
         let header = Header {
             number: self.number,
             name: self.name.clone(),
-            home: self.home.clone(),
-            status: self.status,
-            policy: self.policy.clone(),
+            standing: self.standing.clone(),
             balance: self.balance,
             head: self.head,
         };
@@ -128,9 +122,7 @@ impl Account {
 
     /// An account from its header, ready for its other pieces.
     pub(crate) fn from_header(header: Header) -> Self {
-        let mut account = Self::new(header.number, header.name, header.home);
-        account.status = header.status;
-        account.policy = header.policy;
+        let mut account = Self::new(header.number, header.name, header.standing);
         account.balance = header.balance;
         account.head = header.head;
         account

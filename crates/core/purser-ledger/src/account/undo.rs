@@ -57,7 +57,7 @@ impl Account {
     /// The lot that makes up for what lapses in a refund, where the policy says so and the account's
     /// ceiling has room: what is to be given back is given back, whatever becomes of it.
     fn regrant(&self, moves: &[Move], now: LogTime) -> Option<LotTerms> {
-        let RefundExpired::Regrant { days } = self.policy.refund_expired else {
+        let RefundExpired::Regrant { days } = self.standing.policy.refund_expired else {
             return None;
         };
         let lapsed = moves.iter().filter(|step| step.to == Bucket::Expired);

@@ -5,14 +5,14 @@ use std::ops::Bound;
 
 use purser_types::{Credits, HistoryError, HistoryReader, LogTime, OperationId, Sequence};
 
-use super::{Account, AccountNumber, AccountStatus, Head, Scratch, Scribe, read_entry};
+use super::{Account, AccountNumber, Head, Scratch, Scribe, read_entry};
 use crate::balance::Balance;
 use crate::chain::Hashed;
 use crate::command::{AccountName, HoldNumber, LotNumber, Target};
 use crate::hold::{Hold, Portion};
 use crate::lot::Lot;
-use crate::policy::Policy;
 use crate::rejection::Rejection;
+use crate::standing::{AccountStatus, Standing};
 
 /// Whether an amount could be authorized now, and from what.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,14 +77,9 @@ impl Account {
         &self.name
     }
 
-    /// Whether it takes new work.
-    pub fn status(&self) -> AccountStatus {
-        self.status
-    }
-
-    /// Its policy.
-    pub fn policy(&self) -> &Policy {
-        &self.policy
+    /// How it stands.
+    pub fn standing(&self) -> &Standing {
+        &self.standing
     }
 
     /// Its buckets and totals.
@@ -171,7 +166,7 @@ impl Account {
     /// What an authorize of `amount` would do.
     pub fn check(&self, amount: Credits) -> CheckVerdict {
         let plan = self.plan(amount);
-        let refusal = match self.status {
+        let refusal = match self.standing.status {
             AccountStatus::Closed => Some(Rejection::AccountClosed),
             AccountStatus::Frozen => Some(Rejection::AccountFrozen),
             AccountStatus::Open => self.plan_all(amount).err(),

@@ -29,7 +29,7 @@ use crate::digest::{Digest32, hash_of};
 use crate::entry::{Bucket, Entry, Fact, Move, genesis_hash};
 use crate::hold::{Hold, HoldState};
 use crate::ledger::Ledger;
-use crate::lot::Lot;
+use crate::lot::{Lot, LotPhase};
 
 /// Something that a history does not explain.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -177,7 +177,18 @@ impl Audited {
         if let Some(hold) = entry.fact.hold() {
             self.follow(hold, &entry.fact)?;
         }
-        Ok(())
+        self.check_shown(&entry.fact)
+    }
+
+    /// What an entry shows beside its moves is what they make of it.
+    fn check_shown(&self, fact: &Fact) -> Result<(), String> {
+        if let Fact::Opened { standing, .. } = fact {
+            expect("the time of opening", standing.opened_at, self.log_time)?;
+        }
+        let Fact::Voided { number, lot } = fact else { return Ok(()) };
+        let audited = self.lots.get(&number.0.0).ok_or("an unknown lot is voided")?;
+        expect("the phase of a voided lot", lot.phase, LotPhase::Voided)?;
+        audited.check(number.0.0, lot)
     }
 
     fn check_chain(&self, record: &Record, entry: &Entry) -> Result<(), String> {
@@ -235,7 +246,7 @@ impl Audited {
     /// Follows a hold from its start to its end; nothing may revive it.
     fn follow(&mut self, hold: &Hold, fact: &Fact) -> Result<(), String> {
         let number = hold.number.0.0;
-        let pinned = i128::from(hold.held().get());
+        let pinned = i128::from(hold.held.get());
         let starts = matches!(fact, Fact::Authorized(_));
         match (hold.state, self.live.get(&number)) {
             (HoldState::Active, None) if !starts => Err(format!("hold {number} came back to life")),
@@ -274,7 +285,7 @@ impl Audited {
         }
         let live: BTreeMap<u64, i128> = account
             .holds_from(Bound::Unbounded)
-            .map(|hold| (hold.number.0.0, i128::from(hold.held().get())))
+            .map(|hold| (hold.number.0.0, i128::from(hold.held.get())))
             .collect();
         note(expect("live holds", &live, &self.live));
         differences

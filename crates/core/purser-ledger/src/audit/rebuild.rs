@@ -27,8 +27,8 @@ impl Rebuild {
         bytes: &[u8],
         position: Position,
     ) {
-        if let Fact::Opened { account, home, .. } = &entry.fact {
-            let account = Account::new(number, account.clone(), home.clone());
+        if let Fact::Opened { account, standing } = &entry.fact {
+            let account = Account::new(number, account.clone(), standing.clone());
             self.accounts.insert(number, account);
         }
         if let Some(account) = self.accounts.get_mut(&number) {
@@ -53,9 +53,7 @@ impl Rebuild {
         });
         let parts = [
             ("name", live.name == rebuilt.name),
-            ("home", live.home == rebuilt.home),
-            ("status", live.status == rebuilt.status),
-            ("policy", live.policy == rebuilt.policy),
+            ("standing", live.standing == rebuilt.standing),
             ("balance", live.balance == rebuilt.balance),
             ("head", live.head == rebuilt.head),
             ("marks", live.marks == rebuilt.marks),

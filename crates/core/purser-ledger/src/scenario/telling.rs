@@ -30,11 +30,21 @@ impl Teller<'_> {
         match &outcome.result {
             Err(rejection) => Some(format!("rejected {}{remembered}", self.rejection(rejection))),
             Ok(receipt) if outcome.replayed => {
-                Some(format!("{}{remembered}", self.entry(&receipt.entry)))
+                let (entry, found) = (self.entry(&receipt.entry), self.existing(receipt));
+                Some(format!("{entry}{remembered}{found}"))
             }
             Ok(receipt) if is_new(&receipt.entry) => None,
-            Ok(receipt) => Some(format!("{} (made before)", self.entry(&receipt.entry))),
+            Ok(receipt) => {
+                let (entry, found) = (self.entry(&receipt.entry), self.existing(receipt));
+                Some(format!("{entry} (made before){found}"))
+            }
         }
+    }
+
+    /// `, L1 active free=20 used=30`: the lot that had been granted before, as it was found.
+    fn existing(&self, receipt: &Receipt) -> String {
+        let Some(lot) = &receipt.existing else { return String::new() };
+        format!(", {}", self.lot(LotNumber(receipt.entry.sequence), lot))
     }
 
     /// The balance of an answer, with what it repaid.
@@ -69,7 +79,7 @@ impl Teller<'_> {
     fn fact(&self, entry: &Entry) -> String {
         let at = instant_text(entry.log_time);
         match &entry.fact {
-            Fact::Opened { home, .. } => format!(" home={home}"),
+            Fact::Opened { standing, .. } => format!(" home={}", standing.home),
             Fact::Granted(terms) | Fact::AdjustedUp(terms) => {
                 let pending = if entry.log_time < terms.effective_at { " pending" } else { "" };
                 let lot = self.lot_name(LotNumber(entry.sequence));
@@ -78,13 +88,13 @@ impl Teller<'_> {
             Fact::LotEffective(lot) | Fact::LotExpired(lot) => {
                 format!(" {} at={at}", self.lot_name(*lot))
             }
-            Fact::Voided(lot) => format!(" {}", self.lot_name(*lot)),
+            Fact::Voided { number, .. } => format!(" {}", self.lot_name(*number)),
             Fact::Authorized(hold) | Fact::Extended(hold) => {
                 let (name, until) = (self.hold_name(hold.number), instant_text(hold.expires_at));
                 format!(" {name} {} until={until}", hold.amount)
             }
             Fact::Captured(hold) | Fact::LateCaptured(hold) => {
-                let held = figures(&[("held", hold.held())]);
+                let held = figures(&[("held", hold.held)]);
                 format!(" {} total={}{held}", self.hold_name(hold.number), hold.captured)
             }
             Fact::Charged(hold) => format!(" {} {}", self.hold_name(hold.number), hold.amount),
@@ -98,8 +108,10 @@ impl Teller<'_> {
             Fact::Reclaimed(hold) => {
                 format!(" {} net={}", self.hold_name(hold.number), hold.net())
             }
-            Fact::PolicySet(policy) => policy_text(policy),
-            Fact::AdjustedDown | Fact::Frozen | Fact::Unfrozen | Fact::Closed => String::new(),
+            Fact::PolicySet(standing) => policy_text(&standing.policy),
+            Fact::AdjustedDown | Fact::Frozen(_) | Fact::Unfrozen(_) | Fact::Closed(_) => {
+                String::new()
+            }
         }
     }
 
@@ -126,8 +138,13 @@ impl Teller<'_> {
             Rejection::HoldNotFound => "hold_not_found".to_owned(),
             Rejection::ChargeNotFound => "charge_not_found".to_owned(),
             Rejection::LotNotFound => "lot_not_found".to_owned(),
-            Rejection::InsufficientCredits { available, short_by } => {
-                format!("insufficient_credits available={available} short_by={short_by}")
+            Rejection::InsufficientCredits { available, short_by, debt, debt_limit } => {
+                let debt = figures(&[("debt", *debt)]);
+                let limit = debt_limit.map(|limit| format!(" debt_limit={limit}"));
+                let limit = limit.unwrap_or_default();
+                format!(
+                    "insufficient_credits available={available} short_by={short_by}{debt}{limit}"
+                )
             }
             Rejection::HoldExpired { expired_at } => {
                 format!("hold_expired at={}", instant_text(*expired_at))
@@ -153,7 +170,9 @@ impl Teller<'_> {
             Rejection::SourceRefConflict { lot, amount } => {
                 format!("source_ref_conflict lot={} amount={amount}", self.lot_name(*lot))
             }
-            Rejection::GrantExceedsCeiling => "grant_exceeds_ceiling".to_owned(),
+            Rejection::GrantExceedsCeiling { grantable } => {
+                format!("grant_exceeds_ceiling grantable={grantable}")
+            }
             Rejection::GrantExpired => "grant_already_expired".to_owned(),
             Rejection::LotAlreadyVoided => "lot_already_voided".to_owned(),
             Rejection::ExtendNotLater { expires_at } => {
@@ -209,8 +228,9 @@ impl Teller<'_> {
         let name = self.hold_name(hold.number);
         let until = instant_text(hold.expires_at);
         let mut text = format!("{name} {state} {}{totals} until={until}", hold.amount);
-        if !hold.pins.is_empty() {
-            text.push_str(&format!(", pins{}", self.portions(&hold.pins)));
+        if !hold.held.is_zero() {
+            let pins: Vec<Portion> = hold.pins().collect();
+            text.push_str(&format!(", pins{}", self.portions(&pins)));
         }
         if !hold.spent.is_empty() {
             text.push_str(&format!(", spent{}", self.spends(&hold.spent)));

@@ -5,10 +5,11 @@ use std::ops::Bound;
 
 use purser_ledger::scenario::MemoryHistory;
 use purser_ledger::{
-    Account, AccountName, Adjust, Answer, AsOf, Authorize, Capture, Category, Charge, Close,
-    Command, Confirm, Context, Entry, Extend, Fact, Grant, HoldKind, HoldNumber, HoldState,
-    IfExpired, Item, Ledger, Lot, LotNumber, LotStatus, Open, Operation, Outcome, PolicyChange,
-    Reclaim, Refund, RefundExpired, Rejection, Release, Source, Target, Void, codec, invariants,
+    Account, AccountName, AccountStatus, Adjust, Answer, AsOf, Authorize, Capture, Category,
+    Charge, Close, Command, Confirm, Context, Entry, Extend, Fact, Grant, HoldKind, HoldNumber,
+    HoldState, IfExpired, Item, Ledger, Lot, LotNumber, LotStatus, Open, Operation, Outcome,
+    PolicyChange, Portion, Receipt, Reclaim, Refund, RefundExpired, Rejection, Release, Source,
+    Target, Void, codec, invariants,
 };
 use purser_types::{
     Credits, IdempotencyKey, LogTime, Machine, OperationId, Region, Sequence, Span, Stamped,
@@ -16,7 +17,7 @@ use purser_types::{
 };
 
 use crate::asking::{Policy, Request};
-use crate::book::{Balance, Hold, LotParts, Payer, Spent, State};
+use crate::book::{Balance, Hold, LotParts, Payer, Spent, Standing, State};
 use crate::telling::{About, Accepted, Bucket, Figures, Told};
 
 /// A ledger of one account, its history, and the log that led to it.
@@ -178,7 +179,7 @@ impl Real {
                 }
                 Ok(Accepted {
                     flows: flows(&receipt.entry, lots),
-                    about: about(&receipt.entry, lots),
+                    about: about(receipt, lots),
                     repaid: receipt.debt_repaid.get(),
                     balance: balance(&receipt.balance),
                 })
@@ -258,17 +259,44 @@ fn bucket(bucket: purser_ledger::Bucket) -> Bucket {
     }
 }
 
-fn about(entry: &Entry, lots: &[LotNumber]) -> About {
+fn about(receipt: &Receipt, lots: &[LotNumber]) -> About {
+    let entry = &receipt.entry;
     if let Some(hold) = entry.fact.hold() {
         return About::Hold(naive_hold(hold, lots));
     }
-    match &entry.fact {
-        Fact::Granted(_) | Fact::AdjustedUp(_) => {
-            About::Lot(place_of(LotNumber(entry.sequence), lots))
-        }
-        Fact::Voided(lot) => About::Lot(place_of(*lot, lots)),
-        _ => About::Account,
+    if let Some(standing) = entry.fact.standing() {
+        return about_account(standing);
     }
+    let known_lot = |number, lot| {
+        let (parts, status) = naive_lot(lot);
+        About::KnownLot(place_of(number, lots), parts, status)
+    };
+    let made = LotNumber(entry.sequence);
+    match (&entry.fact, &receipt.existing) {
+        (_, Some(lot)) => known_lot(made, lot),
+        (Fact::Granted(_) | Fact::AdjustedUp(_), None) => About::Lot(place_of(made, lots)),
+        (Fact::Voided { number, lot }, None) => known_lot(*number, lot),
+        _ => About::Credits,
+    }
+}
+
+fn about_account(standing: &purser_ledger::Standing) -> About {
+    assert_eq!(standing.opened_at, LogTime::ZERO);
+    let status = match standing.status {
+        AccountStatus::Open => Standing::Open,
+        AccountStatus::Frozen => Standing::Frozen,
+        AccountStatus::Closed => Standing::Closed,
+    };
+    let policy = Policy {
+        debt_limit: standing.policy.debt_limit.get(),
+        regrant_days: match standing.policy.refund_expired {
+            RefundExpired::Lapse => None,
+            RefundExpired::Regrant { days } => Some(days),
+        },
+        key_retention: standing.policy.key_retention.as_secs(),
+        record_retention: standing.policy.record_retention.as_secs(),
+    };
+    About::Account(status, policy)
 }
 
 pub(crate) fn balance(balance: &purser_ledger::Balance) -> Balance {
@@ -312,7 +340,7 @@ fn naive_hold(hold: &purser_ledger::Hold, lots: &[LotNumber]) -> Hold {
         },
         amount: spend.amount.get(),
     });
-    let pins = hold.pins.iter().map(|pin| (place_of(pin.lot, lots), pin.amount.get()));
+    let part = |portion: Portion| (place_of(portion.lot, lots), portion.amount.get());
     Hold {
         is_charge: hold.kind == HoldKind::Charge,
         state: match hold.state {
@@ -327,7 +355,8 @@ fn naive_hold(hold: &purser_ledger::Hold, lots: &[LotNumber]) -> Hold {
         reclaimed: hold.reclaimed.map(Credits::get),
         created_at: seconds(hold.created_at),
         expires_at: seconds(hold.expires_at),
-        pins: pins.collect(),
+        made_with: hold.lots.iter().copied().map(part).collect(),
+        pins: hold.pins().map(part).collect(),
         spent: spent.collect(),
     }
     .tidy()
@@ -338,8 +367,14 @@ fn figures(rejection: &Rejection) -> Figures {
         Rejection::HoldNotFound => Figures::code("hold_not_found"),
         Rejection::ChargeNotFound => Figures::code("charge_not_found"),
         Rejection::LotNotFound => Figures::code("lot_not_found"),
-        Rejection::InsufficientCredits { available, short_by } => {
-            Figures::code("insufficient_credits").with(available.get()).with(short_by.get())
+        Rejection::InsufficientCredits { available, short_by, debt, debt_limit } => {
+            let figures =
+                Figures::code("insufficient_credits").with(available.get()).with(short_by.get());
+            let figures = figures.with(debt.get());
+            match debt_limit {
+                Some(limit) => figures.with(limit.get()),
+                None => figures,
+            }
         }
         Rejection::HoldExpired { expired_at } => {
             Figures::code("hold_expired").with(seconds(*expired_at))

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::book::{Balance, Hold};
+use crate::asking::Policy;
+use crate::book::{Balance, Hold, LotParts, Standing};
 
 /// Where credits can be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,8 +46,14 @@ pub(crate) struct Accepted {
 /// What a request was about, as it stood when it was done and before debt was repaid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum About {
-    Account,
+    /// Credits of no lot in particular.
+    Credits,
+    /// The account as a whole, and what its policy says by then.
+    Account(Standing, Policy),
+    /// A new lot.
     Lot(usize),
+    /// A lot that was there before, with its parts and what it shows.
+    KnownLot(usize, LotParts, &'static str),
     Hold(Hold),
 }
 

@@ -6,7 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use openraft::async_runtime::watch::WatchReceiver;
-use openraft::error::{ClientWriteError, Fatal, InitializeError, LinearizableReadError, RaftError};
+use openraft::error::{
+    ChangeMembershipError, ClientWriteError, Fatal, InitializeError, LinearizableReadError,
+    RaftError,
+};
+use openraft::type_config::alias::CommittedLeaderIdOf;
 use openraft::{EmptyNode, ReadPolicy, ServerState};
 use purser_types::LogTime;
 use tokio::sync::{Mutex, watch};
@@ -170,7 +174,12 @@ impl GroupCore {
             Err(RaftError::APIError(ClientWriteError::LogEntryDiscarded(_))) => {
                 Err(ChangeError::OutcomeUnknown)
             }
-            Err(RaftError::APIError(error)) => Err(ChangeError::Refused(error.to_string())),
+            Err(RaftError::APIError(ClientWriteError::ChangeMembershipError(error))) => {
+                Err(ChangeError::Refused(reason_of(error)))
+            }
+            Err(RaftError::APIError(error @ ClientWriteError::PreconditionFailed(_))) => {
+                Err(ChangeError::Refused(error.to_string()))
+            }
             Err(RaftError::Fatal(Fatal::Stopped)) if self.stop.reason().is_some() => {
                 Err(ChangeError::Stopped)
             }
@@ -380,6 +389,20 @@ impl<'a> Pause<'a> {
 impl Drop for Pause<'_> {
     fn drop(&mut self) {
         self.paused.send_replace(false);
+    }
+}
+
+/// Why members cannot be changed, for who asked for it.
+fn reason_of(error: ChangeMembershipError<CommittedLeaderIdOf<TypeConfig>, NodeId>) -> String {
+    match error {
+        ChangeMembershipError::InProgress(_) => "another change of its members is under way".into(),
+        ChangeMembershipError::EmptyMembership(_) => "a group needs a voter".into(),
+        ChangeMembershipError::LearnerNotFound(missing) => {
+            format!("node {} is not a learner of the group", missing.node_id)
+        }
+        ChangeMembershipError::UncommittedLeaderLog(_) => "its leader has only just begun".into(),
+        error @ (ChangeMembershipError::UnsupportedMembershipTransition(_)
+        | ChangeMembershipError::NodeMetadataChanged(_)) => error.to_string(),
     }
 }
 

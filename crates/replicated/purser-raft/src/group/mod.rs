@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use purser_types::{HistoryReader, LogTime, Machine};
+use purser_types::{HistoryReader, LogTime, Machine, Span};
 use tokio::sync::{Semaphore, watch};
 
-use crate::clock::ClockVerdict;
+use crate::clock::{self, ClockVerdict};
 use crate::error::{ChangeError, ProposeError, ReadError, StopReason};
 use crate::history::GroupHistory;
 use crate::ids::{GroupId, NodeId};
@@ -121,6 +121,13 @@ impl<M: Machine> Group<M> {
             Some(ClockVerdict::Good | ClockVerdict::Behind) => applied.max(now),
             Some(ClockVerdict::Ahead) | None => applied,
         }
+    }
+
+    /// How long ago a stamp that this node has applied was given, by this node's clock; `None` if
+    /// the clock cannot tell. A clock that runs ahead tells more than it was.
+    pub fn age_of(&self, stamp: LogTime) -> Option<Span> {
+        let now = self.core.clocks.now();
+        clock::age(now, stamp, self.core.judge_clock(now).sure())
     }
 
     /// Numbers about the group, as of this call.

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
+use futures_util::future::BoxFuture;
 use openraft::{Config, SnapshotPolicy};
 use purser_types::Machine;
 use tokio::sync::{Mutex, watch};
@@ -49,14 +50,25 @@ impl Host {
         opening.open(Arc::clone(&core));
         let group = Group::start(Arc::clone(&core), hosted, Arc::clone(&inner.wal));
         // Only now may it campaign: whoever it answers has somebody to look after it.
-        core.raft.run();
-        inner.watch(&core);
+        inner.begin(&core);
         Ok(group)
     }
 }
 
 impl Inner {
-    async fn open_group(
+    /// The part that does not depend on the machine; boxed, so that it is compiled once and not for
+    /// each kind of machine.
+    fn open_group<'a>(
+        &'a self,
+        id: GroupId,
+        hosted: Arc<dyn Hosted>,
+        settings: GroupSettings,
+        opening: &'a Arc<Opening>,
+    ) -> BoxFuture<'a, Result<Arc<GroupCore>, OpenError>> {
+        Box::pin(self.open_core(id, hosted, settings, opening))
+    }
+
+    async fn open_core(
         &self,
         id: GroupId,
         hosted: Arc<dyn Hosted>,
@@ -180,6 +192,12 @@ impl Inner {
         let log = Arc::new(log);
         logs.opened.insert(id, Arc::clone(&log));
         log
+    }
+
+    /// Lets consensus run.
+    fn begin(&self, core: &Arc<GroupCore>) {
+        core.raft.run();
+        self.watch(core);
     }
 
     /// A group that stops by itself stops the node.

@@ -1,4 +1,7 @@
 //! The process-wide part of a node: its data folder, its log, its listener, its groups.
+//!
+//! What starts and ends it is boxed where others call it. Otherwise all of consensus, which is one
+//! large future, would be compiled again in every crate that opens a host.
 
 pub(crate) mod folder;
 mod groups;
@@ -10,6 +13,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use futures_util::future::BoxFuture;
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, Semaphore};
 
@@ -71,7 +75,14 @@ impl Host {
     ///
     /// Refuses a folder that is in use, that belongs to another node or cluster, or whose log is
     /// damaged anywhere but at its very end.
-    pub async fn open(settings: HostSettings, listener: TcpListener) -> Result<Self, OpenError> {
+    pub fn open(
+        settings: HostSettings,
+        listener: TcpListener,
+    ) -> BoxFuture<'static, Result<Self, OpenError>> {
+        Box::pin(Self::open_now(settings, listener))
+    }
+
+    async fn open_now(settings: HostSettings, listener: TcpListener) -> Result<Self, OpenError> {
         let dir = settings.dir.clone();
         let listen_address = listener.local_addr().map_err(|source| disk_error(&dir, source))?;
         let folder = settings.clone();
@@ -168,14 +179,14 @@ impl Host {
 
     /// Stops every group as [`crate::Group::shutdown`] does, then the log and the listener. Returns
     /// when all tasks and threads have ended and the folder is free.
-    pub async fn shutdown(&self, deadline: Instant) {
-        self.end(Some(deadline)).await;
+    pub fn shutdown(&self, deadline: Instant) -> BoxFuture<'_, ()> {
+        Box::pin(self.end(Some(deadline)))
     }
 
     /// Stops like a killed process: nothing is handed over, nothing buffered is written. Returns
     /// when all tasks and threads have ended and the folder is free.
-    pub async fn kill(&self) {
-        self.end(None).await;
+    pub fn kill(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.end(None))
     }
 
     async fn end(&self, hand_over_until: Option<Instant>) {

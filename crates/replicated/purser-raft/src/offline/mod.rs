@@ -1,9 +1,13 @@
 //! Reads a node's data folder without a server, and without changing anything in it.
 //!
+//! What is read while a node writes makes no sense: whoever reads a folder of this machine takes its
+//! [`read_lock`] first.
+//!
 //! Not here: what the bytes mean. Whoever audits a ledger gives its machine to
 //! [`OfflineNode::rebuild`] and its decoder to the records of [`OfflineNode::history`].
 
 mod check;
+mod read_lock;
 mod rebuild;
 
 use std::collections::BTreeSet;
@@ -24,6 +28,8 @@ use crate::ids::{ClusterId, GroupId, NodeId};
 use crate::snapshot::{SnapshotFile, newest};
 use crate::wal::recovery::{RecoveredEntry, segment_file};
 use crate::wal::{Recovered, RecoveredGroup, read_record, recover};
+
+pub use read_lock::{ReadLock, read_lock};
 
 /// The folder of a node that is not running.
 pub struct OfflineNode {

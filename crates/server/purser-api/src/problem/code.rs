@@ -93,6 +93,7 @@ problem_codes! {
     LotNotFound "lot_not_found" 404 Never NothingHappened "There is no such lot";
     SequenceNotFound "sequence_not_found" 404 Never NothingHappened "The account has no such entry";
     MethodNotAllowed "method_not_allowed" 405 Never NothingHappened "The path does not allow this method";
+    BodyIncomplete "body_incomplete" 408 Later NothingHappened "The body did not arrive whole in time";
     HoldExpired "hold_expired" 409 Never NothingHappened "The hold has expired";
     AlreadyCaptured "already_captured" 409 Never NothingHappened "The hold was captured before";
     AlreadyReleased "already_released" 409 Never NothingHappened "The hold was released before";
@@ -115,6 +116,7 @@ problem_codes! {
     CloseBlocked "close_blocked" 409 NewKey NothingHappened "The account has something open";
     StaleConfirmation "stale_confirmation" 409 NewKey NothingHappened "The account changed after the dry run";
     BatchAborted "batch_aborted" 409 Never NothingHappened "Another item of the atomic batch was refused";
+    ChangeRefused "change_refused" 409 Later NothingHappened "The group refuses the change";
     InProgress "in_progress" 409 SameKey Unknown "A request with this key is still running";
     BodyTooLarge "body_too_large" 413 Never NothingHappened "The body is larger than 1 MiB";
     UnsupportedMediaType "unsupported_media_type" 415 Never NothingHappened "The body must be JSON";
@@ -162,14 +164,16 @@ mod tests {
         assert_eq!(ProblemCode::from_name("no_such_code"), None);
     }
 
-    /// A caller may rely on the status alone: 503 and 429 mean that nothing happened, 500 and 504
-    /// that it may have.
+    /// A caller may rely on the status alone: 408, 429 and 503 mean that nothing happened, 500 and
+    /// 504 that it may have.
     #[test]
     fn status_retry_and_outcome_agree() {
         for code in ProblemCode::ALL {
             let (retry, outcome) = (code.retry(), code.outcome());
             match code.status() {
-                429 | 503 => assert_eq!((retry, outcome), (Retry::Later, Outcome::NothingHappened)),
+                408 | 429 | 503 => {
+                    assert_eq!((retry, outcome), (Retry::Later, Outcome::NothingHappened));
+                }
                 500 | 504 => assert_eq!((retry, outcome), (Retry::SameKey, Outcome::Unknown)),
                 400 | 401 | 403 | 405 | 413 | 415 => assert_eq!(retry, Retry::Never, "{code}"),
                 _ => {}

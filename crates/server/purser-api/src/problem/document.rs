@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::{Outcome, ProblemCode, Retry};
 use crate::hold::HoldStatus;
 use crate::ids::LotId;
-use crate::text::{Amount, Moment, RegionName, SequenceNumber};
+use crate::text::{Amount, Moment, SequenceNumber};
 
 /// Why a request was not done (RFC 9457).
 ///
@@ -47,15 +47,17 @@ pub struct Figures {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub available: Option<Amount>,
-    /// How much was missing.
+    /// How much would have to be granted for this to be paid in full. A grant pays debt first, so
+    /// what is owed is part of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub short_by: Option<Amount>,
-    /// What the account owes. While it owes anything, every authorize is refused.
+    /// What the account owes; left out if that is nothing, unless the request allowed debt. While
+    /// it owes anything, every authorize is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub debt: Option<Amount>,
-    /// What the account may owe.
+    /// What the account may owe, where the request allowed debt.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub debt_limit: Option<Amount>,
@@ -79,11 +81,11 @@ pub struct Figures {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub captured_total: Option<Amount>,
-    /// The entry that ended the hold, reclaimed the refund or voided the lot first.
+    /// The entry that ended the hold first.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub first_sequence: Option<SequenceNumber>,
-    /// When that was.
+    /// When the hold ended by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub first_at: Option<Moment>,
@@ -111,10 +113,6 @@ pub struct Figures {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub failed_item: Option<u32>,
-    /// Where the account's home is.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub home: Option<RegionName>,
     /// How long to wait before sending it again, in milliseconds; `Retry-After` in whole seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]

@@ -319,6 +319,9 @@ mod tests {
         check_refused("[raft]\nheartbeat-ms = 400", "2 * heartbeat-ms <= election-min-ms");
         check_refused("[limits]\nrequest-ms = 0", "request-ms must be at least 1");
         check_refused("[limits]\nheader-bytes-max = 100", "header-bytes-max");
+        check_refused("[limits]\nbody-bytes-max = 1000", "body-bytes-max must be at least 1048576");
+        check_refused("[limits]\nlong-reads-max = 0", "long-reads-max must be at least 1");
+        check_refused("[limits]\nanswer-ms = 0", "answer-ms must be at least 1");
         check_refused("[retention]\nkey-seconds = 0", "key-seconds must be at least 1");
         check_refused("[retention]\nrecord-seconds = 0", "at least key-seconds, which is 86400");
         check_refused("[retention]\nkey-seconds = 9\nrecord-seconds = 8", "which is 9");

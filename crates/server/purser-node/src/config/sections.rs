@@ -143,10 +143,19 @@ pub struct LimitsConfig {
     pub connections_max: usize,
     /// Bytes of a request's line and headers. More for callers with large tokens or traces.
     pub header_bytes_max: usize,
+    /// Bytes of request bodies in memory at once, at least 1 MiB. More for many large batches;
+    /// less bounds memory tighter. A request that finds no room is refused as `overloaded`.
+    pub body_bytes_max: usize,
     /// How long a connection may take to send a request's headers, or be idle.
     pub header_read_ms: u64,
     /// How long a connection may take no byte of an answer that waits for it.
     pub write_stall_ms: u64,
+    /// How long a caller may take to take a whole answer. Longer for slow lines; shorter frees the
+    /// memory of answers that nobody takes sooner.
+    pub answer_ms: u64,
+    /// Long reads at once: entries, statements, lists. More for many dashboards on fast disks; less
+    /// keeps more of the disks and processors for decisions.
+    pub long_reads_max: usize,
     /// How long a request may take. Longer rides out elections; shorter tells callers sooner.
     pub request_ms: u64,
 }
@@ -157,8 +166,11 @@ impl Default for LimitsConfig {
         Self {
             connections_max: standard.connections_max,
             header_bytes_max: standard.header_bytes_max,
+            body_bytes_max: standard.body_bytes_max,
             header_read_ms: millis(standard.header_read),
             write_stall_ms: millis(standard.write_stall),
+            answer_ms: millis(standard.answer),
+            long_reads_max: standard.long_reads_max,
             request_ms: millis(standard.request),
         }
     }
@@ -168,11 +180,14 @@ impl LimitsConfig {
     pub(super) fn validate(self) -> Result<LimitSettings, ConfigError> {
         /// Below this, hyper refuses to work.
         const HEADER_BYTES_LEAST: usize = 8 << 10;
-        if self.connections_max == 0 {
-            return Err(ConfigError::Limit("connections-max", 1));
-        }
-        if self.header_bytes_max < HEADER_BYTES_LEAST {
-            return Err(ConfigError::Limit("header-bytes-max", 8 << 10));
+        let least = [
+            ("connections-max", self.connections_max, 1),
+            ("header-bytes-max", self.header_bytes_max, HEADER_BYTES_LEAST),
+            ("body-bytes-max", self.body_bytes_max, purser_api::BODY_BYTES_MAX),
+            ("long-reads-max", self.long_reads_max, 1),
+        ];
+        if let Some((name, _, least)) = least.into_iter().find(|(_, value, least)| value < least) {
+            return Err(ConfigError::Limit(name, u64::try_from(least).unwrap_or(u64::MAX)));
         }
         let duration = |name, value| match value {
             0 => Err(ConfigError::Limit(name, 1)),
@@ -181,8 +196,11 @@ impl LimitsConfig {
         Ok(LimitSettings {
             connections_max: self.connections_max,
             header_bytes_max: self.header_bytes_max,
+            body_bytes_max: self.body_bytes_max,
             header_read: duration("header-read-ms", self.header_read_ms)?,
             write_stall: duration("write-stall-ms", self.write_stall_ms)?,
+            answer: duration("answer-ms", self.answer_ms)?,
+            long_reads_max: self.long_reads_max,
             request: duration("request-ms", self.request_ms)?,
         })
     }

@@ -3,16 +3,16 @@
 use purser_api as api;
 use purser_api::{BalanceQuery, Figures, ProblemCode as Code, ReadConsistency, paths};
 use purser_ledger::AccountName;
-use purser_types::{Machine, Sequence};
+use purser_types::{LogTime, Machine, Sequence, Span};
 
 use crate::http::call::Call;
 use crate::http::convert::Shown;
 use crate::http::describe::{Description, Tag};
 use crate::http::operation::Operation;
-use crate::http::problem::Refusal;
+use crate::http::problem::{NotDone, Refusal};
 use crate::http::reply::Reply;
 use crate::http::routes::{Access, Handled, Routes, Verb};
-use crate::http::routing::look_at;
+use crate::http::routing::{look_at, tenant_not_found};
 
 /// Declares the call.
 pub(crate) fn declare(routes: Routes<'_>) -> Routes<'_> {
@@ -32,63 +32,112 @@ async fn balance(call: Call) -> Handled {
     let query: BalanceQuery = call.query()?;
     let account = call.account(query.unit.0)?;
     match (query.at_sequence, query.consistency) {
-        (Some(sequence), consistency) => {
-            at_sequence(&call, &account, sequence.0, consistency).await
+        (Some(sequence), ReadConsistency::Strict) => {
+            Ok(Reply::read(&strict_at(&call, &account, sequence.0).await?)?)
         }
-        (None, ReadConsistency::Strict) => strict(&call, &account).await,
-        (None, ReadConsistency::Stale) => Ok(stale(&call, &account)?),
+        (Some(sequence), ReadConsistency::Stale) => stale_at(&call, &account, sequence.0).await,
+        (None, ReadConsistency::Strict) => Ok(Reply::read(&strict(&call, &account).await?)?),
+        (None, ReadConsistency::Stale) => stale(&call, &account).await,
     }
 }
 
-async fn strict(call: &Call, account: &AccountName) -> Handled {
+/// The balance now. It names the last entry that is written down; what came due since is in the
+/// figures.
+async fn strict(call: &Call, account: &AccountName) -> Result<api::Balance, NotDone> {
     let owner = call.api.owner();
-    let balance = call.look(account, |settled, now| {
-        let sequence = settled.account().head().sequence;
-        Ok(Shown::new(account, owner).balance(&settled.account().balance(), now, sequence, 0))
+    let balance = call.look(account, |settled, now, written| {
+        Ok(Shown::new(account, owner).balance(&settled.account().balance(), now, written, 0))
     });
-    Ok(Reply::read(&balance.await?)?)
+    balance.await
 }
 
 /// The balance as of the last stamp that this node has applied, and how long ago that was. What
 /// came due since is not shown: the three say the same.
-fn stale(call: &Call, account: &AccountName) -> Result<Reply, Refusal> {
-    const MICROS_PER_MILLI: u64 = 1_000;
-    let owner = call.api.owner();
-    let group = call.api.groups().of(account);
-    let now = group.now();
-    let balance = group.view(|ledger, history| {
-        let applied = ledger.log_time();
-        let age_ms = now.since(applied).as_micros() / MICROS_PER_MILLI;
-        look_at(ledger, history, account, applied, |settled, as_of| {
-            let seen = settled.account();
-            let shown = Shown::new(account, owner);
-            Ok(shown.balance(&seen.balance(), as_of, seen.head().sequence, age_ms))
-        })
-    })?;
+///
+/// A node that lags may not know the account yet, and one whose clock is wrong does not know how
+/// old its knowledge is. Then the strict answer is given, wherever it is: it is as good as any, and
+/// nobody takes "not known here" for "not there", nor an unknown age for none.
+async fn stale(call: &Call, account: &AccountName) -> Handled {
+    let balance = match seen_here(call, account)? {
+        Some(seen) => seen,
+        None => strict(call, account).await?,
+    };
     Ok(Reply::read(&balance)?.aged(balance.age_ms))
 }
 
-/// The balance after an entry: it never changes, so any node that has the entry may show it.
-async fn at_sequence(
+fn seen_here(call: &Call, account: &AccountName) -> Result<Option<api::Balance>, Refusal> {
+    let owner = call.api.owner();
+    let group = call.api.groups().of(account);
+    group.view(|ledger, history| {
+        let applied = ledger.log_time();
+        let (Some(seen), Some(age)) = (ledger.account(account), group.age_of(applied)) else {
+            return Ok(None);
+        };
+        let written = seen.head().sequence;
+        look_at(ledger, history, account, applied, |settled, as_of| {
+            let balance = settled.account().balance();
+            let shown = Shown::new(account, owner);
+            Ok(Some(shown.balance(&balance, as_of, written, millis(age))))
+        })
+    })
+}
+
+const fn millis(age: Span) -> u64 {
+    const MICROS_PER_MILLI: u64 = 1_000;
+    age.as_micros() / MICROS_PER_MILLI
+}
+
+/// The balance after an entry, once it is sure that this node has all entries.
+async fn strict_at(
     call: &Call,
     account: &AccountName,
     sequence: Sequence,
-    consistency: ReadConsistency,
-) -> Handled {
-    if consistency == ReadConsistency::Strict {
-        call.confirm(call.api.groups().of(account)).await?;
-    }
+) -> Result<api::Balance, NotDone> {
+    call.confirm(call.api.groups().of(account), call.effect).await?;
+    Ok(known_here(call, account, sequence).await?.balance)
+}
+
+/// The balance after an entry: it never changes, so any node that has the entry may show it. One
+/// that lacks it, or does not know how far it lags, has the strict answer given.
+async fn stale_at(call: &Call, account: &AccountName, sequence: Sequence) -> Handled {
+    let group = call.api.groups().of(account);
+    let known = match known_here(call, account, sequence).await {
+        Ok(Known { balance, applied }) => {
+            group.age_of(applied).map(|age| api::Balance { age_ms: millis(age), ..balance })
+        }
+        Err(NotDone::Refused(refusal)) if refusal.code().status() == 404 => None,
+        Err(error) => return Err(error),
+    };
+    let balance = match known {
+        Some(balance) => balance,
+        None => strict_at(call, account, sequence).await?,
+    };
+    Ok(Reply::read(&balance)?.aged(balance.age_ms))
+}
+
+/// A balance as of an entry, and how far the node was that knew it.
+struct Known {
+    balance: api::Balance,
+    applied: LogTime,
+}
+
+async fn known_here(
+    call: &Call,
+    account: &AccountName,
+    sequence: Sequence,
+) -> Result<Known, NotDone> {
     let owner = call.api.owner().clone();
     let name = account.clone();
-    let balance = call.at_leisure(account, move |ledger, history, _| {
-        let account = ledger.account(&name).ok_or_else(super::routing::tenant_not_found)?;
+    let known = call.at_leisure(account, move |ledger, history, _| {
+        let account = ledger.account(&name).ok_or_else(tenant_not_found)?;
         let entry =
             account.entry(sequence, history).map_err(|error| Refusal::of_history(&error))?;
         let entry = entry.ok_or_else(|| no_such_entry(account.head().sequence))?.entry;
         let shown = Shown::new(&name, &owner);
-        Ok(shown.balance(&entry.balance, entry.log_time, entry.sequence, 0))
+        let balance = shown.balance(&entry.balance, entry.log_time, entry.sequence, 0);
+        Ok(Known { balance, applied: ledger.log_time() })
     });
-    Ok(Reply::read(&balance.await?)?)
+    known.await
 }
 
 fn no_such_entry(last: Sequence) -> Refusal {

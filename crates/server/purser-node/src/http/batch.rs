@@ -3,6 +3,9 @@
 //! Items of an atomic batch are one command. All others are commands of their own, proposed at
 //! once, in their order; those whose shards other nodes lead go there as smaller batches. So one
 //! item's refusal, or one node's absence, is no other item's affair.
+//!
+//! Invariant: items of one account that are decided are decided in their order. An item that was
+//! not taken, because the leadership moved, is not tried again once one behind it is done.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +15,13 @@ use hyper::StatusCode;
 use hyper::http::uri::PathAndQuery;
 use purser_api::{
     BatchAnswer, BatchBody, BatchItem, BatchItemText, BatchOperation, BatchRequest, BatchResult,
-    Figures, ProblemCode as Code, SubjectId, paths,
+    ChargeId, Figures, HoldId, ProblemCode as Code, SubjectId, paths,
 };
 use purser_ledger::{
-    AccountName, Answer, Command, HoldNumber, Item, Operation as Asked, Outcome, Target, codec,
+    AccountName, Answer, Command, HoldNumber, Item, Ledger, Operation as Asked, Outcome, Target,
+    codec,
 };
-use purser_raft::{NodeId, ProposeError, Role};
+use purser_raft::{Group, GroupId, NodeId, ProposeError, Role};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -27,7 +31,7 @@ use crate::http::describe::{Description, Tag};
 use crate::http::forward::{ForwardError, HOPS_MAX};
 use crate::http::operation::Operation;
 use crate::http::problem::{NotDone, Refusal, Replayed};
-use crate::http::reply::Reply;
+use crate::http::reply::{DECIDED_BY, Reply};
 use crate::http::routes::{Access, Handled, Routes, Verb};
 use crate::http::routing::Decision;
 
@@ -37,13 +41,13 @@ pub(crate) fn declare(routes: Routes<'_>) -> Routes<'_> {
         (Verb::Post, paths::BATCH),
         Operation::Batch,
         Description::new(
-            Access::ASK,
+            Access::SPEND_EACH,
             Tag::Spend,
             "Does several operations, each under its own key.",
         )
         .body::<BatchRequest>()
         .answers::<BatchAnswer>(200)
-        .refuses(&[Code::Overloaded, Code::OutcomeUnknown]),
+        .refuses(&[Code::OutcomeUnknown]),
         batch,
     )
 }
@@ -56,20 +60,29 @@ async fn batch(call: Call) -> Handled {
     } else {
         independent(&call, request.items).await
     };
-    Ok(Reply::decided_as_written(join(&results), Replayed(false)))
+    let is_decided = results.iter().any(|result| result.is_decided);
+    Ok(Reply::as_written(join(&results), is_decided.then_some(Replayed(false))))
+}
+
+/// The result of one item.
+struct Written {
+    /// As it stands in the answer.
+    bytes: Bytes,
+    /// Whether the log decided it.
+    is_decided: bool,
 }
 
 /// The body of the answer, from results that are written already.
-fn join(results: &[Bytes]) -> Bytes {
+fn join(results: &[Written]) -> Bytes {
     const OPENING: &[u8] = br#"{"results":["#;
-    let bytes: usize = results.iter().map(|result| result.len() + 1).sum();
+    let bytes: usize = results.iter().map(|result| result.bytes.len() + 1).sum();
     let mut body = Vec::with_capacity(OPENING.len() + bytes + 2);
     body.extend_from_slice(OPENING);
     for (place, result) in results.iter().enumerate() {
         if place > 0 {
             body.push(b',');
         }
-        body.extend_from_slice(result);
+        body.extend_from_slice(&result.bytes);
     }
     body.extend_from_slice(b"]}");
     Bytes::from(body)
@@ -87,7 +100,7 @@ impl Entrant {
         let BatchItem { tenant, unit, idempotency_key, operation } = text.read()?;
         call.admit(&tenant)?;
         let item =
-            Item { context: call.context(idempotency_key), operation: asked(call, &operation)? };
+            Item { context: call.context(idempotency_key), operation: asked(call, &operation) };
         let item = match &operation {
             BatchOperation::Authorize(request) => item.noting(&request.metadata)?,
             BatchOperation::Capture(_, request) => item.noting(&request.metadata)?,
@@ -104,30 +117,26 @@ impl Entrant {
     }
 }
 
-fn asked(call: &Call, operation: &BatchOperation) -> Result<Asked, Refusal> {
-    let hold = |id: &purser_api::HoldId| {
-        call.own(id.sequence, &id.owner, Code::HoldNotFound).map(HoldNumber)
-    };
+fn asked(call: &Call, operation: &BatchOperation) -> Asked {
+    let hold = |id: &HoldId| HoldNumber(call.numbered(id.sequence, &id.owner));
+    let charge = |id: &ChargeId| HoldNumber(call.numbered(id.sequence, &id.owner));
     let target = |subject: &SubjectId| match subject {
-        SubjectId::Hold(id) => hold(id).map(Target::Hold),
-        SubjectId::Charge(id) => {
-            let number = call.own(id.sequence, &id.owner, Code::ChargeNotFound);
-            number.map(HoldNumber).map(Target::Charge)
-        }
+        SubjectId::Hold(id) => Target::Hold(hold(id)),
+        SubjectId::Charge(id) => Target::Charge(charge(id)),
     };
-    Ok(match operation {
+    match operation {
         BatchOperation::Authorize(request) => convert::authorize(request),
         BatchOperation::Charge(request) => convert::charge(request),
-        BatchOperation::Capture(id, request) => convert::capture(hold(id)?, request),
-        BatchOperation::Release(id, _) => convert::release(hold(id)?),
-        BatchOperation::Extend(id, request) => convert::extend(hold(id)?, request),
-        BatchOperation::Refund(subject, request) => convert::refund(target(subject)?, request),
-        BatchOperation::Reclaim(subject, _) => convert::reclaim(target(subject)?),
-    })
+        BatchOperation::Capture(id, request) => convert::capture(hold(id), request),
+        BatchOperation::Release(id, _) => convert::release(hold(id)),
+        BatchOperation::Extend(id, request) => convert::extend(hold(id), request),
+        BatchOperation::Refund(subject, request) => convert::refund(target(subject), request),
+        BatchOperation::Reclaim(subject, _) => convert::reclaim(target(subject)),
+    }
 }
 
 /// All items or none, as one command.
-async fn atomic(call: &Call, texts: &[BatchItemText]) -> Result<Vec<Bytes>, NotDone> {
+async fn atomic(call: &Call, texts: &[BatchItemText]) -> Result<Vec<Written>, NotDone> {
     let mut items = Vec::with_capacity(texts.len());
     let mut operations = Vec::with_capacity(texts.len());
     let mut account: Option<AccountName> = None;
@@ -163,14 +172,35 @@ struct Pending {
 
 /// What came of one attempt at an item.
 enum Step {
-    Done(usize, Bytes),
+    Done(Place, Written),
     /// Nothing happened: another node leads, or none does.
     Again(Pending),
 }
 
+/// Where an item stands: its place in the batch, and the account whose order it is part of.
+struct Place {
+    place: usize,
+    account: AccountName,
+}
+
+impl Step {
+    fn place(&self) -> usize {
+        match self {
+            Self::Done(at, _) => at.place,
+            Self::Again(item) => item.place,
+        }
+    }
+}
+
+impl Pending {
+    fn done(self, result: Written) -> Step {
+        Step::Done(Place { place: self.place, account: self.account }, result)
+    }
+}
+
 /// Each item by itself.
-async fn independent(call: &Call, texts: Vec<BatchItemText>) -> Vec<Bytes> {
-    let mut results: Vec<Bytes> = vec![Bytes::new(); texts.len()];
+async fn independent(call: &Call, texts: Vec<BatchItemText>) -> Vec<Written> {
+    let mut results: BTreeMap<usize, Written> = BTreeMap::new();
     let mut pending = Vec::with_capacity(texts.len());
     for (place, text) in texts.into_iter().enumerate() {
         match Entrant::read(call, &text) {
@@ -179,13 +209,21 @@ async fn independent(call: &Call, texts: Vec<BatchItemText>) -> Vec<Bytes> {
                 let command = Bytes::from(codec::encode(&command));
                 pending.push(Pending { place, text, account, command, operation });
             }
-            Err(refusal) => put(&mut results, place, refused(call, refusal)),
+            Err(refusal) => drop(results.insert(place, refused(call, refusal))),
         }
     }
     while !pending.is_empty() {
-        for step in attempt(call, std::mem::take(&mut pending)).await {
+        let steps = attempt(call, std::mem::take(&mut pending)).await;
+        let last_done = last_done(&steps);
+        for step in steps {
             match step {
-                Step::Done(place, result) => put(&mut results, place, result),
+                Step::Done(at, result) => drop(results.insert(at.place, result)),
+                Step::Again(item) if is_overtaken(&last_done, &item) => {
+                    let detail = "the leadership moved while the batch was decided, and an item \
+                                  behind this one is done; nothing happened";
+                    let refusal = Refusal::new(Code::NotReady, detail);
+                    results.insert(item.place, refused(call, refusal));
+                }
                 Step::Again(item) => pending.push(item),
             }
         }
@@ -193,23 +231,39 @@ async fn independent(call: &Call, texts: Vec<BatchItemText>) -> Vec<Bytes> {
         let group = call.api.groups().of(&first.account);
         if call.wait_for_change(group).await.is_err() {
             for item in pending.drain(..) {
-                put(&mut results, item.place, refused(call, Refusal::not_ready()));
+                results.insert(item.place, refused(call, Refusal::not_ready()));
             }
         }
     }
-    results
+    results.into_values().collect()
 }
 
-fn put(results: &mut [Bytes], place: usize, result: Bytes) {
-    *results.get_mut(place).expect("places count the items of the batch") = result;
+/// The last item of each account that is done.
+fn last_done(steps: &[Step]) -> BTreeMap<AccountName, usize> {
+    let mut last = BTreeMap::new();
+    for step in steps {
+        if let Step::Done(at, _) = step {
+            let known = last.entry(at.account.clone()).or_insert(at.place);
+            *known = at.place.max(*known);
+        }
+    }
+    last
 }
 
-/// Tries all items once: here, or where their leaders are.
+/// Whether an item that is not done stands before one of its account that is.
+fn is_overtaken(last_done: &BTreeMap<AccountName, usize>, item: &Pending) -> bool {
+    last_done.get(&item.account).is_some_and(|done| item.place < *done)
+}
+
+/// Tries all items once, in their order: here, or where their leaders are.
 async fn attempt(call: &Call, items: Vec<Pending>) -> Vec<Step> {
     let mut here = Vec::new();
     let mut there: BTreeMap<NodeId, Vec<Pending>> = BTreeMap::new();
+    // Asked once for each group: items of one account must not part.
+    let mut leaders: BTreeMap<GroupId, Option<NodeId>> = BTreeMap::new();
     for item in items {
-        match leader_elsewhere(call, &item.account) {
+        let group = call.api.groups().of(&item.account);
+        match *leaders.entry(group.id()).or_insert_with(|| leader_elsewhere(call, group)) {
             Some(node) => there.entry(node).or_default().push(item),
             None => here.push(item),
         }
@@ -218,12 +272,14 @@ async fn attempt(call: &Call, items: Vec<Pending>) -> Vec<Step> {
     let there = join_all(there.into_iter().map(|(node, items)| send(call, node, items)));
     let (mut steps, sent) = tokio::join!(here, there);
     steps.extend(sent.into_iter().flatten());
+    // What is left is tried again in the order of the batch.
+    steps.sort_unstable_by_key(Step::place);
     steps
 }
 
-/// Which other node leads an account's shard, if that is known and this batch may still travel.
-fn leader_elsewhere(call: &Call, account: &AccountName) -> Option<NodeId> {
-    let status = call.api.groups().of(account).status();
+/// Which other node leads a group, if that is known and this batch may still travel.
+fn leader_elsewhere(call: &Call, group: &Group<Ledger>) -> Option<NodeId> {
+    let status = group.status();
     if status.role == Role::Leader || HOPS_MAX <= call.meta.hops {
         return None;
     }
@@ -238,14 +294,14 @@ async fn propose(call: &Call, item: Pending) -> Step {
                 Some(outcome) => shown(call, &item.account, &item.operation, outcome),
                 None => refused(call, Refusal::internal("an item without an outcome")),
             };
-            Step::Done(item.place, result)
+            item.done(result)
         }
         Ok(Answer::Swept { .. }) => {
             let refusal = Refusal::internal("an item was answered like a sweep");
-            Step::Done(item.place, refused(call, refusal))
+            item.done(refused(call, refusal))
         }
         Err(ProposeError::NotLeader { .. }) => Step::Again(item),
-        Err(error) => Step::Done(item.place, refused(call, Refusal::of_propose(&error))),
+        Err(error) => item.done(refused(call, Refusal::of_propose(&error))),
     }
 }
 
@@ -266,7 +322,9 @@ async fn send(call: &Call, node: NodeId, items: Vec<Pending>) -> Vec<Step> {
     let sent = call.api.forwarder().send(call, base, path, body.into()).await;
     let answer = match sent {
         Ok((response, body)) if response.status().is_success() => {
-            serde_json::from_slice::<WrittenAnswer>(&body).ok()
+            let is_decided = response.headers().contains_key(DECIDED_BY);
+            let answer = serde_json::from_slice::<WrittenAnswer>(&body).ok();
+            answer.map(|answer| (answer.results, is_decided))
         }
         // The other node has answered that nothing happened.
         Ok((response, _)) if response.status() == StatusCode::SERVICE_UNAVAILABLE => {
@@ -276,15 +334,15 @@ async fn send(call: &Call, node: NodeId, items: Vec<Pending>) -> Vec<Step> {
         Ok(_) | Err(ForwardError::MaybeSent) => None,
     };
     match answer {
-        Some(answer) if answer.results.len() == items.len() => {
+        Some((results, is_decided)) if results.len() == items.len() => {
             let written = |(item, result): (Pending, Box<RawValue>)| {
-                Step::Done(item.place, Bytes::from(result.get().to_owned()))
+                let bytes = Bytes::from(result.get().to_owned());
+                item.done(Written { bytes, is_decided })
             };
-            items.into_iter().zip(answer.results).map(written).collect()
+            items.into_iter().zip(results).map(written).collect()
         }
         _ => {
-            let unknown =
-                |item: Pending| Step::Done(item.place, refused(call, Refusal::outcome_unknown()));
+            let unknown = |item: Pending| item.done(refused(call, Refusal::outcome_unknown()));
             items.into_iter().map(unknown).collect()
         }
     }
@@ -296,7 +354,7 @@ fn shown(
     account: &AccountName,
     operation: &BatchOperation,
     outcome: Outcome,
-) -> Bytes {
+) -> Written {
     let owner = call.api.owner();
     let answered = Decision::of(outcome, owner).and_then(|decision| {
         let shown = Shown::new(account, owner);
@@ -309,7 +367,8 @@ fn shown(
         }
         Ok(BatchResult { status, replayed: decision.replayed.0, body })
     });
-    answered.map_or_else(|refusal| refused(call, refusal), |result| written(&result))
+    let written = answered.map_or_else(|refusal| refused(call, refusal), |result| written(&result));
+    Written { is_decided: true, ..written }
 }
 
 fn answer(
@@ -331,12 +390,54 @@ fn answer(
 }
 
 /// The result of an item that was not done.
-fn refused(call: &Call, refusal: Refusal) -> Bytes {
+fn refused(call: &Call, refusal: Refusal) -> Written {
     let replayed = refusal.decision() == Some(Replayed(true));
     let problem = refusal.into_problem(&call.meta.request_id);
     written(&BatchResult { status: problem.status, replayed, body: BatchBody::Problem(problem) })
 }
 
-fn written(result: &BatchResult) -> Bytes {
-    Bytes::from(serde_json::to_vec(result).expect("a result is made of texts and numbers"))
+/// A result that the log has not decided.
+fn written(result: &BatchResult) -> Written {
+    let bytes = serde_json::to_vec(result).expect("a result is made of texts and numbers");
+    Written { bytes: bytes.into(), is_decided: false }
+}
+
+#[cfg(test)]
+mod tests {
+    use purser_types::{TenantId, Unit};
+
+    use super::*;
+
+    fn account(tenant: &str) -> AccountName {
+        AccountName { tenant: TenantId::parse(tenant).unwrap(), unit: Unit::credits() }
+    }
+
+    fn again(place: usize, tenant: &str) -> Pending {
+        let json = format!(
+            r#"{{"items":[{{"op":"charge","tenant":"{tenant}","amount":1,"idempotency_key":"k"}}]}}"#
+        );
+        let request: BatchRequest = purser_api::read_body(json.as_bytes()).unwrap();
+        let text = request.items[0].clone();
+        let operation = text.read().unwrap().operation;
+        Pending { place, text, account: account(tenant), command: Bytes::new(), operation }
+    }
+
+    #[test]
+    fn an_item_is_not_decided_after_one_behind_it() {
+        let result = || Written { bytes: Bytes::new(), is_decided: true };
+        let steps = [
+            again(0, "acme").done(result()),
+            Step::Again(again(1, "acme")),
+            Step::Again(again(2, "beta")),
+            again(3, "acme").done(result()),
+            Step::Again(again(4, "acme")),
+        ];
+        let last_done = last_done(&steps);
+        let overtaken = steps.iter().map(|step| match step {
+            Step::Done(..) => None,
+            Step::Again(item) => Some(is_overtaken(&last_done, item)),
+        });
+        let overtaken: Vec<_> = overtaken.collect();
+        assert_eq!(overtaken, [None, Some(true), Some(false), None, Some(false)]);
+    }
 }

@@ -18,13 +18,15 @@ use purser_ledger::{
 };
 use purser_types::{IdempotencyKey, Owner, Sequence, TenantId, Unit};
 use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
 
 use crate::http::Api;
 use crate::http::admission::{
-    admit, admit_to_all, authenticate, invalid_id, read_body, read_key, read_tenant,
+    ReadBody, admit, admit_to_all, authenticate, invalid_id, read_body, read_key, read_tenant,
+    skip_body,
 };
 use crate::http::problem::Refusal;
-use crate::http::routes::Access;
+use crate::http::routes::{Access, Effect};
 use crate::token::Token;
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static(headers::REQUEST_ID);
@@ -103,13 +105,42 @@ pub(crate) struct Call {
     pub(crate) meta: Meta,
     /// Who asks.
     pub(crate) caller: Arc<Token>,
+    /// Whether it may change something.
+    pub(crate) effect: Effect,
     /// Method, address and headers, for forwarding.
     pub(crate) parts: Parts,
-    /// The body.
-    pub(crate) body: Bytes,
+    body: ReadBody,
     params: RawPathParams,
     tenant: Option<TenantId>,
     key: Option<IdempotencyKey>,
+}
+
+/// What a request says before its body.
+struct Entry {
+    caller: Arc<Token>,
+    params: RawPathParams,
+    tenant: Option<TenantId>,
+    key: Option<IdempotencyKey>,
+}
+
+/// Lets a request in by what stands before its body, or says why not.
+async fn let_in(api: &Api, access: Access, parts: &mut Parts) -> Result<Entry, Refusal> {
+    let caller = Arc::clone(authenticate(&parts.headers, api.tokens())?);
+    if !caller.allows(access.scope) {
+        let detail = format!("the token needs the scope `{}`", access.scope.name());
+        return Err(Refusal::new(ProblemCode::Forbidden, detail));
+    }
+    let params = RawPathParams::from_request_parts(parts, &()).await;
+    let params = params.map_err(|_unreadable| invalid_id("the path is not UTF-8"))?;
+    let tenant = params.iter().find(|(name, _)| *name == "tenant");
+    let tenant = tenant.map(|(_, text)| read_tenant(text)).transpose()?;
+    match &tenant {
+        Some(tenant) => admit(&caller, tenant)?,
+        None if access.all_tenants => admit_to_all(&caller)?,
+        None => (),
+    }
+    let key = if access.keyed { Some(read_key(&parts.headers)?) } else { None };
+    Ok(Entry { caller, params, tenant, key })
 }
 
 impl Call {
@@ -121,23 +152,21 @@ impl Call {
         request: Request,
     ) -> Result<Self, Refusal> {
         let (mut parts, body) = request.into_parts();
-        let caller = Arc::clone(authenticate(&parts.headers, api.tokens())?);
-        if !caller.allows(access.scope) {
-            let detail = format!("the token needs the scope `{}`", access.scope.name());
-            return Err(Refusal::new(ProblemCode::Forbidden, detail));
-        }
-        let params = RawPathParams::from_request_parts(&mut parts, &()).await;
-        let params = params.map_err(|_unreadable| invalid_id("the path is not UTF-8"))?;
-        let tenant = params.iter().find(|(name, _)| *name == "tenant");
-        let tenant = tenant.map(|(_, text)| read_tenant(text)).transpose()?;
-        match &tenant {
-            Some(tenant) => admit(&caller, tenant)?,
-            None if access.all_tenants => admit_to_all(&caller)?,
-            None => (),
-        }
-        let key = if access.keyed { Some(read_key(&parts.headers)?) } else { None };
-        let body = read_body(&parts.headers, body, meta.deadline).await?;
-        Ok(Self { api, meta, caller, parts, body, params, tenant, key })
+        let Entry { caller, params, tenant, key } = match let_in(&api, access, &mut parts).await {
+            Ok(entry) => entry,
+            Err(refusal) => {
+                skip_body(&parts.headers, body, meta.deadline).await;
+                return Err(refusal);
+            }
+        };
+        let body = read_body(&parts.headers, body, api.body_room(), meta.deadline).await?;
+        let effect = access.effect;
+        Ok(Self { api, meta, caller, effect, parts, body, params, tenant, key })
+    }
+
+    /// The body as it came.
+    pub(crate) const fn body(&self) -> &Bytes {
+        self.body.bytes()
     }
 
     /// The tenant in the path.
@@ -171,19 +200,19 @@ impl Call {
     /// The hold in the path.
     pub(crate) fn hold(&self) -> Result<HoldNumber, Refusal> {
         let id: purser_api::HoldId = self.id("hold")?;
-        self.own(id.sequence, &id.owner, ProblemCode::HoldNotFound).map(HoldNumber)
+        Ok(HoldNumber(self.numbered(id.sequence, &id.owner)))
     }
 
     /// The charge in the path.
     pub(crate) fn charge(&self) -> Result<HoldNumber, Refusal> {
         let id: purser_api::ChargeId = self.id("charge")?;
-        self.own(id.sequence, &id.owner, ProblemCode::ChargeNotFound).map(HoldNumber)
+        Ok(HoldNumber(self.numbered(id.sequence, &id.owner)))
     }
 
     /// The lot in the path.
     pub(crate) fn lot(&self) -> Result<LotNumber, Refusal> {
         let id: purser_api::LotId = self.id("lot")?;
-        self.own(id.sequence, &id.owner, ProblemCode::LotNotFound).map(LotNumber)
+        Ok(LotNumber(self.numbered(id.sequence, &id.owner)))
     }
 
     /// A path parameter that has one spelling.
@@ -194,15 +223,9 @@ impl Call {
         self.param(name)?.parse().map_err(|error| invalid_id(format!("{name}: {error}")))
     }
 
-    /// What an id names, if it is decided about here. An id has one spelling, so one that names
-    /// another owner is another thing's.
-    pub(crate) fn own(
-        &self,
-        sequence: Sequence,
-        owner: &Owner,
-        not_found: ProblemCode,
-    ) -> Result<Sequence, Refusal> {
-        if owner == self.api.owner() { Ok(sequence) } else { Err(Refusal::not_found(not_found)) }
+    /// The number of what an id names, in the account's own counting.
+    pub(crate) fn numbered(&self, sequence: Sequence, owner: &Owner) -> Sequence {
+        if owner == self.api.owner() { sequence } else { foreign(sequence, owner) }
     }
 
     /// Refuses a query where the call knows none: what would be ignored would be misunderstood.
@@ -230,12 +253,12 @@ impl Call {
 
     /// The body.
     pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
-        Ok(purser_api::read_body(&self.body)?)
+        Ok(purser_api::read_body(self.body())?)
     }
 
     /// The body, or defaults if there is none.
     pub(crate) fn json_or_default<T: DeserializeOwned + Default>(&self) -> Result<T, Refusal> {
-        Ok(purser_api::read_optional_body(&self.body)?)
+        Ok(purser_api::read_optional_body(self.body())?)
     }
 
     /// What the ledger is asked, with the circumstances of this call.
@@ -253,6 +276,23 @@ impl Call {
             metadata: KeptMetadata::default(),
         }
     }
+}
+
+/// The number that stands for what another owner has named: one that no account ever gets to.
+///
+/// That there is no such thing is for the log to decide, as it decides every other 404: it is
+/// remembered under the key, and refuses one item of a batch. Different ids have different numbers,
+/// the same on every node, so that a key that is used again for another one is noticed.
+fn foreign(sequence: Sequence, owner: &Owner) -> Sequence {
+    /// At a million entries a second an account gets here in 290,000 years.
+    const BEYOND_ALL: u64 = 1 << 63;
+    let mut hasher = Sha256::new();
+    hasher.update(sequence.0.to_be_bytes());
+    hasher.update(owner.generation.0.to_be_bytes());
+    hasher.update(owner.region.as_str());
+    let digest: [u8; 32] = hasher.finalize().into();
+    let first = digest.first_chunk().expect("a digest has 32 bytes");
+    Sequence(BEYOND_ALL | u64::from_be_bytes(*first))
 }
 
 /// Adds what the caller said about an operation.

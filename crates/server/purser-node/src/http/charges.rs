@@ -2,7 +2,7 @@
 
 use hyper::StatusCode;
 use purser_api::{
-    Charge, ChargeAnswer, ChargeDetail, ChargeRequest, ProblemCode as Code, UnitQuery, paths,
+    ChargeAnswer, ChargeDetail, ChargeRequest, ProblemCode as Code, UnitQuery, paths,
 };
 use purser_ledger::Target;
 
@@ -58,10 +58,9 @@ async fn get(call: Call) -> Handled {
     let name = account.clone();
     let detail = call.study_written(&account, move |account, history, now| {
         let shown = Shown::new(&name, &owner);
-        let Told { subject, lots, history, has_older } =
+        let Told { subject, history, has_older } =
             with_history(account, target, (history, now), &shown)?;
-        let charge = Charge { lots, ..shown.charge(&subject, &[])? };
-        Ok(ChargeDetail { charge, history, has_older })
+        Ok(ChargeDetail { charge: shown.charge(&subject)?, history, has_older })
     });
     Ok(Reply::read(&detail.await?)?)
 }

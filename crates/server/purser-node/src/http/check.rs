@@ -1,6 +1,6 @@
 //! Check: what an authorize would be answered, without effect.
 
-use purser_api::{Amount, CheckAnswer, CheckRequest, UnitQuery, paths};
+use purser_api::{Amount, AuthorizeRequest, CheckAnswer, UnitQuery, paths};
 use purser_ledger::Rejection;
 use purser_types::Credits;
 
@@ -19,17 +19,17 @@ pub(crate) fn declare(routes: Routes<'_>) -> Routes<'_> {
         Operation::Check,
         Description::new(Access::ASK, Tag::Spend, "Tells what an authorize would be answered now.")
             .query::<UnitQuery>()
-            .body::<CheckRequest>()
+            .body::<AuthorizeRequest>()
             .answers::<CheckAnswer>(200),
         check,
     )
 }
 
 async fn check(call: Call) -> Handled {
-    let request: CheckRequest = call.json()?;
+    let request: AuthorizeRequest = call.json()?;
     let account = call.account(call.unit()?)?;
     let owner = call.api.owner();
-    let answer = call.look(&account, |settled, now| {
+    let answer = call.look(&account, |settled, now, written| {
         let shown = Shown::new(&account, owner);
         let verdict = settled.account().check(request.amount.credits());
         let short_by = match &verdict.refusal {
@@ -40,13 +40,12 @@ async fn check(call: Call) -> Handled {
             .refusal
             .as_ref()
             .map(|rejection| Refusal::of_rejection(rejection, owner).code().name().to_owned());
-        let sequence = settled.account().head().sequence;
         Ok(CheckAnswer {
             allowed: verdict.refusal.is_none(),
             lots: shown.shares(verdict.lots.into_iter()),
             short_by: Amount(short_by),
             reason,
-            balance: shown.balance(&settled.account().balance(), now, sequence, 0),
+            balance: shown.balance(&settled.account().balance(), now, written, 0),
         })
     });
     Ok(Reply::read(&answer.await?)?)

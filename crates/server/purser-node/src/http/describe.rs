@@ -54,13 +54,16 @@ struct Body {
 struct Answer {
     status: u16,
     schema: RefOr<Schema>,
+    /// Whether it may also be 200, about what another request had made.
+    finds: bool,
     aged: bool,
 }
 
 impl Description {
     /// A call that does what `summary` says, in one sentence.
     pub(crate) fn new(access: Access, tag: Tag, summary: &'static str) -> Self {
-        let answer = Answer { status: 200, schema: Object::new().into(), aged: false };
+        let answer =
+            Answer { status: 200, schema: Object::new().into(), finds: false, aged: false };
         Self {
             access,
             tag,
@@ -96,7 +99,7 @@ impl Description {
     /// It answers with a body.
     pub(crate) fn answers<T: ToSchema>(mut self, status: u16) -> Self {
         let schema = self.named::<T>();
-        self.answer = Answer { status, schema, aged: false };
+        self.answer = Answer { status, schema, finds: false, aged: false };
         self
     }
 
@@ -105,7 +108,13 @@ impl Description {
         self.named::<T>();
         <purser_api::List<T> as ToSchema>::schemas(&mut self.schemas);
         let schema = <purser_api::List<T> as PartialSchema>::schema();
-        self.answer = Answer { status: 200, schema, aged: false };
+        self.answer = Answer { status: 200, schema, finds: false, aged: false };
+        self
+    }
+
+    /// Where another request had made the same before, it answers 200 with that.
+    pub(crate) fn or_finds(mut self) -> Self {
+        self.answer.finds = true;
         self
     }
 
@@ -162,8 +171,15 @@ impl Description {
                 .required(Some(required));
             described = described.request_body(Some(body.build()));
         }
-        let success = success(self.answer, self.access.keyed);
-        described = described.response(success.0.to_string(), success.1);
+        let answer = self.answer;
+        let description = if answer.status == 201 { "Made." } else { "Done." };
+        let response = success(&answer, description, self.access.keyed);
+        described = described.response(answer.status.to_string(), response);
+        if answer.finds {
+            let description = "Another request had made it before.";
+            let response = success(&answer, description, self.access.keyed);
+            described = described.response("200", response);
+        }
         for (status, codes) in codes {
             described = described.response(status.to_string(), problem(&codes));
         }
@@ -180,6 +196,7 @@ impl Description {
             Code::Forbidden,
             Code::InternalError,
             Code::NotReady,
+            Code::Overloaded,
         ];
         if path.contains('{') {
             codes.push(Code::InvalidId);
@@ -188,11 +205,11 @@ impl Description {
             codes.push(Code::TenantNotFound);
         }
         if self.body.is_some() {
-            codes.extend([Code::BodyTooLarge, Code::UnsupportedMediaType]);
+            codes.extend([Code::BodyIncomplete, Code::BodyTooLarge, Code::UnsupportedMediaType]);
         }
         if self.access.keyed {
             codes.extend([Code::MissingIdempotencyKey, Code::InvalidIdempotencyKey]);
-            codes.extend([Code::KeyReused, Code::Overloaded, Code::OutcomeUnknown]);
+            codes.extend([Code::KeyReused, Code::OutcomeUnknown]);
         }
         codes.extend_from_slice(&self.refusals);
         codes.sort_unstable();
@@ -230,11 +247,10 @@ impl Tag {
     }
 }
 
-fn success(answer: Answer, decides: bool) -> (u16, Response) {
-    let description = if answer.status == 201 { "Made." } else { "Done." };
+fn success(answer: &Answer, description: &str, decides: bool) -> Response {
     let mut response = ResponseBuilder::new()
         .description(description)
-        .content("application/json", Content::new(Some(answer.schema)));
+        .content("application/json", Content::new(Some(answer.schema.clone())));
     let text = || ObjectBuilder::new().schema_type(SchemaType::new(Type::String)).build();
     let mut header = |name: &str, description: &str| {
         let built = HeaderBuilder::new().schema(Some(text())).description(Some(description));
@@ -249,7 +265,7 @@ fn success(answer: Answer, decides: bool) -> (u16, Response) {
     if answer.aged {
         header(headers::PURSER_AGE_MS, "How old a stale read is, in milliseconds.");
     }
-    (answer.status, response.build())
+    response.build()
 }
 
 fn problem(codes: &[ProblemCode]) -> Response {

@@ -76,7 +76,7 @@ impl Forwarder {
     ) -> Result<Response, ForwardError> {
         let path = call.parts.uri.path_and_query().cloned();
         let path = path.unwrap_or_else(|| PathAndQuery::from_static("/"));
-        let (headers, body) = self.send(call, base, path, call.body.clone()).await?;
+        let (headers, body) = self.send(call, base, path, call.body().clone()).await?;
         let (mut parts, ()) = headers.into_parts();
         for name in OWN_HEADERS {
             parts.headers.remove(name);

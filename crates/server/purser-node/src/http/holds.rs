@@ -9,7 +9,7 @@ use purser_api::{
     AuthorizeRequest, CaptureAnswer, CaptureRequest, ExtendRequest, HoldAnswer, HoldDetail,
     HoldStatus, HoldsQuery, ProblemCode as Code, ReleaseRequest, UnitQuery, paths,
 };
-use purser_ledger::{Account, AsOf, Fact, Hold, HoldState, Target};
+use purser_ledger::{Account, Fact, Hold, HoldState, Target};
 use purser_types::{HistoryReader, LogTime, Sequence};
 
 use crate::http::call::{Call, Remarks};
@@ -139,10 +139,9 @@ async fn get(call: Call) -> Handled {
     let name = account.clone();
     let detail = call.study_written(&account, move |account, history, now| {
         let shown = Shown::new(&name, &owner);
-        let Told { subject, lots, history, has_older } =
+        let Told { subject, history, has_older } =
             with_history(account, target, (history, now), &shown)?;
-        let hold = api::Hold { lots, ..shown.hold(&subject, &[])? };
-        Ok(HoldDetail { hold, history, has_older })
+        Ok(HoldDetail { hold: shown.hold(&subject)?, history, has_older })
     });
     Ok(Reply::read(&detail.await?)?)
 }
@@ -155,8 +154,6 @@ const HISTORY_MAX: usize = 1_000;
 pub(crate) struct Told {
     /// The hold or charge.
     pub(crate) subject: Hold,
-    /// The lots of the entry that made it.
-    pub(crate) lots: Vec<api::LotShare>,
     /// Its entries, oldest first; the newest [`HISTORY_MAX`] if there are more.
     pub(crate) history: Vec<api::Entry>,
     /// Whether there are older ones.
@@ -172,14 +169,11 @@ pub(crate) fn with_history(
 ) -> Result<Told, Refusal> {
     let failed = |error| Refusal::of_history(&error);
     let subject = account.hold(target, now, history).map_err(failed)?;
-    let (number, not_found) = match target {
-        Target::Hold(number) => (number, Code::HoldNotFound),
-        Target::Charge(number) => (number, Code::ChargeNotFound),
+    let not_found = match target {
+        Target::Hold(_) => Code::HoldNotFound,
+        Target::Charge(_) => Code::ChargeNotFound,
     };
     let subject = subject.ok_or_else(|| Refusal::not_found(not_found))?;
-    // A hold's number is the sequence of the entry that made it.
-    let made_by = account.entry(number.0, history).map_err(failed)?;
-    let made_by = made_by.ok_or_else(|| Refusal::internal("a hold has no entry that made it"))?;
     let mut entries = Vec::new();
     let mut next = Some(subject.changed_by);
     while let Some(sequence) = next.filter(|_| entries.len() < HISTORY_MAX) {
@@ -188,8 +182,7 @@ pub(crate) fn with_history(
         entries.push(shown.entry(&hashed)?);
     }
     entries.reverse();
-    let lots = shown.lots_of_making(&made_by.entry.moves);
-    Ok(Told { subject, lots, history: entries, has_older: next.is_some() })
+    Ok(Told { subject, history: entries, has_older: next.is_some() })
 }
 
 async fn list(call: Call) -> Handled {
@@ -198,14 +191,15 @@ async fn list(call: Call) -> Handled {
     let page = Page::open(query.scope(&account.tenant), query.limit, query.cursor.as_ref())?;
     let owner = call.api.owner().clone();
     let name = account.clone();
-    let list = call.study(&account, move |settled, _| {
+    // A hold names the entry that changed it last, so its end must be written down.
+    let list = call.study_written(&account, move |account, history, now| {
         let shown = Shown::new(&name, &owner);
         let filter = Filter { state: query.state, reference: query.reference };
         let holds = match filter.state {
-            Some(HoldStatus::Active) => live_holds(settled.account(), &page, &filter),
-            _ => all_holds(settled, &page, &filter)?,
+            Some(HoldStatus::Active) => live_holds(account, &page, &filter),
+            _ => all_holds(account, (history, now), &page, &filter)?,
         };
-        page.close(&holds, |hold| shown.hold(hold, &[]))
+        page.close(&holds, |hold| shown.hold(hold))
     });
     Ok(Reply::read(&list.await?)?)
 }
@@ -249,12 +243,16 @@ fn live_holds(account: &Account, page: &Page, filter: &Filter) -> Found<Hold> {
 const ENTRIES_SCANNED_MAX: usize = 5_000;
 
 /// The holds of a page, ended or not: by the entries that made them, newest first.
-fn all_holds(settled: &AsOf<'_>, page: &Page, filter: &Filter) -> Result<Found<Hold>, Refusal> {
-    let account = settled.account();
+fn all_holds(
+    account: &Account,
+    (history, now): (&dyn HistoryReader, LogTime),
+    page: &Page,
+    filter: &Filter,
+) -> Result<Found<Hold>, Refusal> {
     let failed = |error| Refusal::of_history(&error);
     let mut found = Found { items: Vec::new(), next: None };
     let Some(from) = page.newest(account.head().sequence) else { return Ok(found) };
-    let entries = account.entries_back_from(from, settled.history()).map_err(failed)?;
+    let entries = account.entries_back_from(from, history).map_err(failed)?;
     for (scanned, entry) in entries.enumerate() {
         let entry = entry.map_err(failed)?.entry;
         if found.items.len() == page.limit() || scanned == ENTRIES_SCANNED_MAX {
@@ -262,7 +260,7 @@ fn all_holds(settled: &AsOf<'_>, page: &Page, filter: &Filter) -> Result<Found<H
             break;
         }
         let Fact::Authorized(made) = &entry.fact else { continue };
-        let hold = settled.hold(Target::Hold(made.number)).map_err(failed)?;
+        let hold = account.hold(Target::Hold(made.number), now, history).map_err(failed)?;
         found.items.extend(hold.filter(|hold| filter.admits(hold)));
     }
     Ok(found)

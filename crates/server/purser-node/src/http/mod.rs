@@ -17,6 +17,7 @@ mod entries;
 mod forward;
 mod health;
 mod holds;
+mod long_read;
 mod lots;
 mod openapi;
 mod operation;
@@ -39,10 +40,12 @@ use hyper::header::HeaderValue;
 use purser_api::paths;
 use purser_raft::NodeId;
 use purser_types::{Owner, Region};
+use tokio::sync::Semaphore;
 
 pub use self::openapi::openapi_document;
 pub(crate) use self::operation::Operation;
 use crate::groups::Groups;
+use crate::http::admission::BodyRoom;
 use crate::http::call::RequestIds;
 use crate::http::forward::Forwarder;
 use crate::http::routes::Routes;
@@ -63,6 +66,8 @@ pub(crate) struct Api {
     peers: BTreeMap<NodeId, PeerSettings>,
     tokens: Vec<Arc<Token>>,
     limits: LimitSettings,
+    body_room: BodyRoom,
+    long_reads: Arc<Semaphore>,
     retention: RetentionSettings,
     metrics: Arc<NodeMetrics>,
     recorder: Option<Recorder>,
@@ -91,6 +96,10 @@ impl Api {
             peers: settings.peers.clone(),
             tokens: settings.tokens.clone(),
             limits: settings.limits,
+            body_room: BodyRoom::new(settings.limits.body_bytes_max),
+            long_reads: Arc::new(Semaphore::new(
+                settings.limits.long_reads_max.min(Semaphore::MAX_PERMITS),
+            )),
             retention: settings.retention,
             metrics,
             recorder,
@@ -140,6 +149,15 @@ impl Api {
 
     pub(crate) const fn limits(&self) -> LimitSettings {
         self.limits
+    }
+
+    pub(crate) const fn body_room(&self) -> &BodyRoom {
+        &self.body_room
+    }
+
+    /// As many permits as there may be long reads at once.
+    pub(crate) const fn long_reads(&self) -> &Arc<Semaphore> {
+        &self.long_reads
     }
 
     pub(crate) const fn retention(&self) -> RetentionSettings {

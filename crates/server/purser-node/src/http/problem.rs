@@ -74,6 +74,11 @@ impl Refusal {
         Self::new(ProblemCode::NotReady, detail)
     }
 
+    /// There is too much to do right now.
+    pub(crate) fn overloaded(detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ProblemCode::Overloaded, detail)
+    }
+
     /// The request may have been done.
     pub(crate) fn outcome_unknown() -> Self {
         let detail = "the request may have been done, may be done later, or never; the same \
@@ -115,10 +120,9 @@ impl Refusal {
     pub(crate) fn of_propose(error: &ProposeError) -> Self {
         match error {
             ProposeError::NotLeader { .. } | ProposeError::Stopped => Self::not_ready(),
-            ProposeError::Overloaded => Self::new(
-                ProblemCode::Overloaded,
-                "too many requests are waiting; nothing happened",
-            ),
+            ProposeError::Overloaded => {
+                Self::overloaded("too many requests are waiting; nothing happened")
+            }
             ProposeError::TooLarge { max } => {
                 let detail = format!("the request is larger than {max} bytes in the log");
                 Self::new(ProblemCode::BodyTooLarge, detail)
@@ -148,8 +152,11 @@ impl Refusal {
         match error {
             ChangeError::NotLeader { .. } | ChangeError::Stopped => Self::not_ready(),
             ChangeError::Refused(reason) => {
-                let detail = "the group refuses this change now, or for good; see its members";
-                Self { cause: Some(reason.as_str().into()), ..Self::invalid(detail) }
+                let detail = format!("the group refuses the change: {reason}");
+                Self {
+                    cause: Some(error.to_string().into()),
+                    ..Self::new(ProblemCode::ChangeRefused, detail)
+                }
             }
             ChangeError::OutcomeUnknown => Self::outcome_unknown(),
         }
@@ -165,9 +172,10 @@ impl Refusal {
         self.code
     }
 
-    /// The problem document, and the log's line where the service is to blame.
+    /// The problem document, and the log's line where the service is to blame or knows more than
+    /// it tells.
     pub(crate) fn into_problem(self, request_id: &str) -> Problem {
-        if self.code.status() >= 500 {
+        if self.code.status() >= 500 || self.cause.is_some() {
             let (code, cause) = (self.code.name(), self.cause.as_deref());
             tracing::warn!(request_id, code, cause, "request was not done");
         }
@@ -225,7 +233,7 @@ const fn code_of(rejection: &Rejection) -> ProblemCode {
         Rejection::NotFrozen => ProblemCode::NotFrozen,
         Rejection::CloseBlocked { .. } => ProblemCode::CloseBlocked,
         Rejection::SourceRefConflict { .. } => ProblemCode::SourceRefConflict,
-        Rejection::GrantExceedsCeiling => ProblemCode::GrantExceedsCeiling,
+        Rejection::GrantExceedsCeiling { .. } => ProblemCode::GrantExceedsCeiling,
         Rejection::GrantExpired => ProblemCode::GrantAlreadyExpired,
         Rejection::LotAlreadyVoided => ProblemCode::LotAlreadyVoided,
         Rejection::ExtendNotLater { .. } => ProblemCode::ExtendNotLater,
@@ -244,9 +252,12 @@ fn figures_of(rejection: &Rejection, owner: &Owner) -> Figures {
     let amount = |credits: Credits| Some(Amount(credits));
     let mut figures = Figures::default();
     match *rejection {
-        Rejection::InsufficientCredits { available, short_by } => {
+        Rejection::InsufficientCredits { available, short_by, debt, debt_limit } => {
             figures.available = amount(available);
             figures.short_by = amount(short_by);
+            // What is owed matters where there is any, or where there could have been more.
+            figures.debt = amount(debt).filter(|_| !debt.is_zero() || debt_limit.is_some());
+            figures.debt_limit = debt_limit.map(Amount);
         }
         Rejection::HoldExpired { expired_at } => {
             figures.hold_status = Some(HoldStatus::Expired);
@@ -262,6 +273,7 @@ fn figures_of(rejection: &Rejection, owner: &Owner) -> Figures {
             figures.first_sequence = Some(sequence.into());
         }
         Rejection::RefundExceedsCaptured { refundable } => figures.refundable = amount(refundable),
+        Rejection::GrantExceedsCeiling { grantable } => figures.grantable = amount(grantable),
         Rejection::CloseBlocked { holds, debt } => {
             figures.open_holds = Some(holds);
             figures.debt = amount(debt);
@@ -288,7 +300,6 @@ fn figures_of(rejection: &Rejection, owner: &Owner) -> Figures {
         | Rejection::AccountClosed
         | Rejection::AlreadyFrozen
         | Rejection::NotFrozen
-        | Rejection::GrantExceedsCeiling
         | Rejection::GrantExpired
         | Rejection::LotAlreadyVoided
         | Rejection::KeyReused
@@ -320,8 +331,12 @@ mod tests {
 
     #[test]
     fn a_refusal_for_lack_of_credits_says_how_to_go_on() {
-        let rejection =
-            Rejection::InsufficientCredits { available: credits(10), short_by: credits(20) };
+        let rejection = Rejection::InsufficientCredits {
+            available: credits(10),
+            short_by: credits(20),
+            debt: Credits::ZERO,
+            debt_limit: None,
+        };
         let problem = Refusal::of_rejection(&rejection, &owner()).into_problem("r1");
         let json = serde_json::to_value(&problem).unwrap();
         assert_eq!(json["status"], 402);
@@ -339,6 +354,14 @@ mod tests {
         let problem = Refusal::of_history(&error).into_problem("r1");
         let json = serde_json::to_string(&problem).unwrap();
         assert!(!json.contains("/var/lib") && !json.contains("input/output"), "{json}");
+    }
+
+    #[test]
+    fn a_refused_change_says_why() {
+        let refused = ChangeError::Refused("node 4 is not a learner of the group".to_owned());
+        let problem = Refusal::of_change(&refused).into_problem("r1");
+        assert_eq!((problem.status, &*problem.code), (409, "change_refused"));
+        assert!(problem.detail.contains("node 4 is not a learner"), "{}", problem.detail);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::http::problem::{Refusal, Replayed};
 
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static(headers::IDEMPOTENT_REPLAYED);
-const DECIDED_BY: HeaderName = HeaderName::from_static(headers::PURSER_DECIDED_BY);
+pub(crate) const DECIDED_BY: HeaderName = HeaderName::from_static(headers::PURSER_DECIDED_BY);
 const BOUND: HeaderName = HeaderName::from_static(headers::PURSER_BOUND);
 const AGE_MS: HeaderName = HeaderName::from_static(headers::PURSER_AGE_MS);
 
@@ -38,9 +38,9 @@ impl Reply {
         Ok(Self { decided: Some(replayed), ..Self::with(status, body)? })
     }
 
-    /// A decision whose body is written already.
-    pub(crate) const fn decided_as_written(body: Bytes, replayed: Replayed) -> Self {
-        Self { status: StatusCode::OK, body, decided: Some(replayed), age_ms: None }
+    /// An answer whose body is written already. `decided` says how the log decided it, if it did.
+    pub(crate) const fn as_written(body: Bytes, decided: Option<Replayed>) -> Self {
+        Self { status: StatusCode::OK, body, decided, age_ms: None }
     }
 
     /// The same answer, saying how old it is.

@@ -14,6 +14,7 @@ use hyper::header::HeaderValue;
 use utoipa::openapi::path::{HttpMethod, PathItem};
 
 use crate::http::Api;
+use crate::http::admission::skip_body;
 use crate::http::call::{Call, Meta, REQUEST_ID};
 use crate::http::describe::Description;
 use crate::http::operation::Operation;
@@ -22,7 +23,7 @@ use crate::http::reply::{Reply, mark_decided};
 use crate::metrics::{NodeMetrics, OperationMetrics, RequestOutcome};
 use crate::token::Scope;
 
-/// What a call needs.
+/// What a call needs, and what it may do.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Access {
     /// The scope.
@@ -31,22 +32,37 @@ pub(crate) struct Access {
     pub(crate) keyed: bool,
     /// Whether it needs a token that reaches all tenants.
     pub(crate) all_tenants: bool,
+    /// Whether it may change something.
+    pub(crate) effect: Effect,
+}
+
+/// Whether a call may change something. One that does not may be sent anywhere, any number of times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// It changes nothing.
+    None,
+    /// It may change something.
+    Change,
 }
 
 impl Access {
     /// A read of the data plane.
-    pub(crate) const READ: Self = Self { scope: Scope::Read, keyed: false, all_tenants: false };
+    pub(crate) const READ: Self =
+        Self { scope: Scope::Read, keyed: false, all_tenants: false, effect: Effect::None };
     /// A question of the data plane that changes nothing.
-    pub(crate) const ASK: Self = Self { scope: Scope::Spend, keyed: false, all_tenants: false };
+    pub(crate) const ASK: Self = Self { scope: Scope::Spend, ..Self::READ };
     /// A change on the data plane.
-    pub(crate) const SPEND: Self = Self { scope: Scope::Spend, keyed: true, all_tenants: false };
+    pub(crate) const SPEND: Self = Self { keyed: true, effect: Effect::Change, ..Self::ASK };
+    /// Changes on the data plane that bring their own keys.
+    pub(crate) const SPEND_EACH: Self = Self { keyed: false, ..Self::SPEND };
     /// A read of the admin API.
-    pub(crate) const ADMIN_READ: Self =
-        Self { scope: Scope::Admin, keyed: false, all_tenants: false };
+    pub(crate) const ADMIN_READ: Self = Self { scope: Scope::Admin, ..Self::READ };
     /// A change on the admin API.
-    pub(crate) const ADMIN: Self = Self { scope: Scope::Admin, keyed: true, all_tenants: false };
-    /// What concerns all tenants.
-    pub(crate) const CLUSTER: Self = Self { scope: Scope::Admin, keyed: false, all_tenants: true };
+    pub(crate) const ADMIN: Self = Self { keyed: true, effect: Effect::Change, ..Self::ADMIN_READ };
+    /// A read of what concerns all tenants.
+    pub(crate) const CLUSTER_READ: Self = Self { all_tenants: true, ..Self::ADMIN_READ };
+    /// A change of what concerns all tenants: a statement of what shall be, without a key.
+    pub(crate) const CLUSTER: Self = Self { effect: Effect::Change, ..Self::CLUSTER_READ };
 }
 
 /// Where a call is served.
@@ -182,18 +198,20 @@ where
 pub(crate) async fn no_such_path(State(api): State<Arc<Api>>, request: Request) -> Response {
     let detail = "no call has this path; /openapi.json lists those that there are";
     let code = purser_api::ProblemCode::NotFound;
-    answer_unread(&api, &request, Refusal::new(code, detail))
+    answer_unread(&api, request, Refusal::new(code, detail)).await
 }
 
 /// The answer to a method that the path does not have.
 pub(crate) async fn no_such_method(State(api): State<Arc<Api>>, request: Request) -> Response {
     let detail = "the path has no such method; the Allow header lists those that there are";
     let code = purser_api::ProblemCode::MethodNotAllowed;
-    answer_unread(&api, &request, Refusal::new(code, detail))
+    answer_unread(&api, request, Refusal::new(code, detail)).await
 }
 
-fn answer_unread(api: &Api, request: &Request, refusal: Refusal) -> Response {
-    let meta = Meta::of(request.headers(), api.request_ids(), api.limits().request);
+async fn answer_unread(api: &Api, request: Request, refusal: Refusal) -> Response {
+    let (parts, body) = request.into_parts();
+    let meta = Meta::of(&parts.headers, api.request_ids(), api.limits().request);
+    skip_body(&parts.headers, body, meta.deadline).await;
     let mut response = refused(refusal, &meta);
     name(&mut response, &meta);
     response

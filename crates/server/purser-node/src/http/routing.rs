@@ -8,8 +8,9 @@
 //!               └ out of patience ─▶ 503, nothing happened
 //! ```
 //!
-//! Waiting happens only where nothing can have happened. A proposal or a forwarded request whose
-//! outcome is unknown ends here, as 504.
+//! Waiting happens only where nothing can have happened: before anything was sent, or if the call
+//! changes nothing in any case. A proposal or a forwarded request that may have changed something,
+//! and whose outcome is unknown, ends here, as 504.
 
 use std::time::{Duration, Instant};
 
@@ -17,12 +18,13 @@ use bytes::Bytes;
 use purser_ledger::{
     Account, AccountName, Answer, AsOf, Command, Item, Ledger, Outcome, Receipt, Rejection, codec,
 };
-use purser_raft::{Group, GroupHistory, NodeId, ProposeError, ReadError};
-use purser_types::{HistoryReader, LogTime, Machine, Owner};
+use purser_raft::{Group, NodeId, ProposeError, ReadError};
+use purser_types::{HistoryReader, LogTime, Machine, Owner, Sequence};
 
 use crate::http::call::Call;
 use crate::http::forward::{ForwardError, HOPS_MAX};
 use crate::http::problem::{NotDone, Refusal, Replayed};
+use crate::http::routes::Effect;
 
 /// The part of a request's time that may go into waiting for a leader: elections take a second, and
 /// a caller rather hears "nothing happened" than nothing.
@@ -66,7 +68,13 @@ impl Call {
                 Ok(Answer::Swept { .. }) => {
                     return Err(Refusal::internal("items were answered like a sweep").into());
                 }
-                Err(ProposeError::NotLeader { leader }) => self.elsewhere(group, leader).await?,
+                Err(ProposeError::NotLeader { leader }) => {
+                    self.elsewhere(group, leader, self.effect).await?;
+                }
+                // Only what was due anyway was to be written down.
+                Err(ProposeError::OutcomeUnknown) if self.effect == Effect::None => {
+                    return Err(Refusal::not_ready().into());
+                }
                 Err(error) => return Err(Refusal::of_propose(&error).into()),
             }
         }
@@ -86,12 +94,18 @@ impl Call {
     }
 
     /// Makes sure that this node may answer a strict read of the group; else has it answered by the
-    /// one that may.
-    pub(crate) async fn confirm(&self, group: &Group<Ledger>) -> Result<(), NotDone> {
+    /// one that may. `effect` is the call's, unless it is known by now that it has none.
+    pub(crate) async fn confirm(
+        &self,
+        group: &Group<Ledger>,
+        effect: Effect,
+    ) -> Result<(), NotDone> {
         loop {
             match group.read_barrier(self.meta.deadline).await {
                 Ok(()) => return Ok(()),
-                Err(ReadError::NotLeader { leader }) => self.elsewhere(group, leader).await?,
+                Err(ReadError::NotLeader { leader }) => {
+                    self.elsewhere(group, leader, effect).await?;
+                }
                 Err(error) => return Err(Refusal::of_read(&error).into()),
             }
         }
@@ -103,6 +117,7 @@ impl Call {
         &self,
         group: &Group<Ledger>,
         leader: Option<NodeId>,
+        effect: Effect,
     ) -> Result<(), NotDone> {
         if let Some(node) = leader.filter(|node| *node != self.api.node())
             && self.meta.hops < HOPS_MAX
@@ -110,7 +125,7 @@ impl Call {
         {
             match self.api.forwarder().relay(self, base).await {
                 Ok(response) => return Err(NotDone::Relayed(Box::new(response))),
-                Err(ForwardError::MaybeSent) if !self.parts.method.is_safe() => {
+                Err(ForwardError::MaybeSent) if effect == Effect::Change => {
                     return Err(Refusal::outcome_unknown().into());
                 }
                 Err(ForwardError::NotSent | ForwardError::MaybeSent) => (),
@@ -134,83 +149,23 @@ impl Call {
         }
     }
 
-    /// Looks at an account as it is now, strictly.
+    /// Looks at an account as it is now, strictly. `look` also gets the last entry that is written
+    /// down: what is due besides has no place in the ledger yet that could be named.
     pub(crate) async fn look<T>(
         &self,
         account: &AccountName,
-        look: impl FnOnce(&AsOf<'_>, LogTime) -> Result<T, Refusal>,
+        look: impl FnOnce(&AsOf<'_>, LogTime, Sequence) -> Result<T, Refusal>,
     ) -> Result<T, NotDone> {
         let group = self.api.groups().of(account);
-        self.confirm(group).await?;
+        self.confirm(group, self.effect).await?;
         let now = group.now();
         let seen = group.view(|ledger, history| {
             let now = now.max(ledger.log_time());
-            look_at(ledger, history, account, now, look)
+            let written = ledger.account(account).map(|account| account.head().sequence);
+            let written = written.ok_or_else(tenant_not_found)?;
+            look_at(ledger, history, account, now, |settled, now| look(settled, now, written))
         });
         Ok(seen?)
-    }
-
-    /// Looks at an account for long, strictly: at a copy, on a thread that may wait for the disk.
-    pub(crate) async fn study<T: Send + 'static>(
-        &self,
-        account: &AccountName,
-        look: impl FnOnce(&AsOf<'_>, LogTime) -> Result<T, Refusal> + Send + 'static,
-    ) -> Result<T, NotDone> {
-        let name = account.clone();
-        let study = move |ledger: &Ledger, history: &GroupHistory, now: LogTime| {
-            look_at(ledger, history, &name, now, look)
-        };
-        self.confirm(self.api.groups().of(account)).await?;
-        self.at_leisure(account, study).await
-    }
-
-    /// Looks at what is written down of an account, strictly, with everything written that was due
-    /// when the call was made.
-    pub(crate) async fn study_written<T: Send + 'static>(
-        &self,
-        account: &AccountName,
-        look: impl FnOnce(&Account, &dyn HistoryReader, LogTime) -> Result<T, Refusal> + Send + 'static,
-    ) -> Result<T, NotDone> {
-        let name = account.clone();
-        let study = move |ledger: &Ledger, history: &GroupHistory, now: LogTime| {
-            look(ledger.account(&name).ok_or_else(tenant_not_found)?, history, now)
-        };
-        self.settle(account).await?;
-        self.at_leisure(account, study).await
-    }
-
-    pub(crate) async fn at_leisure<T: Send + 'static>(
-        &self,
-        account: &AccountName,
-        study: impl FnOnce(&Ledger, &GroupHistory, LogTime) -> Result<T, Refusal> + Send + 'static,
-    ) -> Result<T, NotDone> {
-        let group = self.api.groups().of(account);
-        let (ledger, history, now) = (group.machine(), group.history(), group.now());
-        let studying = tokio::task::spawn_blocking(move || {
-            study(&ledger, &history, now.max(ledger.log_time()))
-        });
-        let studied = studying.await;
-        Ok(studied.map_err(|error| Refusal::internal(format!("a read failed: {error}")))??)
-    }
-
-    /// Has what is due in an account written down, if anything is.
-    ///
-    /// Balances show what is due whether or not it is written. Entries do not: an entry gets its
-    /// hash when it is written, and what was shown of it must never change. So whoever asks for
-    /// entries has them written first.
-    async fn settle(&self, account: &AccountName) -> Result<(), NotDone> {
-        let group = self.api.groups().of(account);
-        self.confirm(group).await?;
-        let now = group.now();
-        let behind = group.view(|ledger, history| {
-            let Some(account) = ledger.account(account) else { return Ok(false) };
-            let settled = account.at(now.max(ledger.log_time()), history)?;
-            Ok(settled.account().head() != account.head())
-        });
-        if behind.map_err(|error| Refusal::of_history(&error))? {
-            self.propose(account, Vec::new()).await?;
-        }
-        Ok(())
     }
 }
 

@@ -49,6 +49,14 @@ async fn a_business_fact_grants_once() {
     assert_eq!((second.text("/lot/free"), second.text("/lot/used")), ("300", "200"));
     let replayed = caller.post(path, "g1", &body).await.expect(201);
     assert_eq!(replayed.body, first.body);
+    assert_eq!(replayed.header("idempotent-replayed"), "true");
+
+    // A day later the key is forgotten, and the fact is not.
+    cluster.clock.advance(86_400);
+    let found = caller.post(path, "g1", &body).await.expect(200);
+    assert_eq!(found.header("idempotent-replayed"), "");
+    assert_eq!(found.body["lot"], second.body["lot"]);
+    assert_eq!(found.text("/balance/available"), "300");
 
     let other = json!({ "amount": 600, "source_ref": "pay_1" });
     let other = caller.post(path, "g3", &other).await.expect_problem(409, "source_ref_conflict");

@@ -40,6 +40,33 @@ async fn each_item_has_its_own_result_in_its_own_place() {
     let replayed = |place: usize| answer.body["results"][place]["replayed"].as_bool().unwrap();
     assert_eq!([0, 6, 7].map(replayed), [false, true, false]);
     assert_eq!(answer.body["results"][6]["body"], answer.body["results"][0]["body"]);
+    assert_eq!(answer.header("purser-decided-by"), "region=us, role=home");
+
+    // Nobody decides about what cannot be read.
+    let answer = batch(&caller, &json!({ "items": [{ "op": "burn" }] })).await.expect(200);
+    assert_eq!(answer.header("purser-decided-by"), "");
+    assert_eq!(answer.header("purser-bound"), "");
+    cluster.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_another_region_has_named_is_not_found_by_the_log() {
+    let (cluster, caller) = Cluster::with_credits(100).await;
+    let capture = |key: &str, hold: &str| json!({ "op": "capture", "tenant": "acme", "idempotency_key": key, "hold_id": hold });
+    let items = json!([authorize("acme", "k1", 1), capture("k2", "h3-0-eu")]);
+    let answer = batch(&caller, &json!({ "items": items, "atomic": true })).await.expect(200);
+    assert_eq!(statuses(&answer), [409, 404]);
+    assert_eq!(answer.text("/results/0/body/code"), "batch_aborted");
+    assert_eq!(answer.text("/results/1/body/code"), "hold_not_found");
+
+    // It is remembered under its key, and another id is another request.
+    let path = |hold: &str| format!("/v1/tenants/acme/holds/{hold}/capture");
+    let again = caller.post(&path("h3-0-eu"), "k2", &json!({})).await;
+    let again = again.expect_problem(404, "hold_not_found");
+    assert_eq!(again.header("idempotent-replayed"), "true");
+    for other in ["h4-0-eu", "h3-7-eu", "h3-0-us"] {
+        caller.post(&path(other), "k2", &json!({})).await.expect_problem(422, "key_reused");
+    }
     cluster.end().await;
 }
 

@@ -81,8 +81,16 @@ async fn a_hold_is_over_at_its_deadline_for_reads_and_decisions_alike() {
     cluster.clock.advance(1);
     let balance = caller.get("/v1/tenants/acme/balance").await.expect(200);
     assert_eq!((balance.text("/available"), balance.text("/held")), ("100", "0"));
+    // The hold's end is not written down yet, so it is not named.
+    assert_eq!(balance.text("/as_of/log_time"), "2026-08-01T00:01:00Z");
+    assert_eq!(balance.text("/as_of/sequence"), "3");
+    caller.get("/v1/tenants/acme/balance?at_sequence=3").await.expect(200);
 
-    // Whoever asks for entries has what was due written first.
+    // Whoever asks for entries, or for what names them, has what was due written first.
+    let holds = caller.get("/v1/tenants/acme/holds?state=expired").await.expect(200);
+    let sequence = holds.text("/items/0/sequence").to_owned();
+    let then = caller.get(&format!("/v1/tenants/acme/balance?at_sequence={sequence}")).await;
+    assert_eq!(then.expect(200).text("/available"), "100");
     let detail = caller.get(&path).await.expect(200);
     assert_eq!(detail.text("/status"), "expired");
     assert_eq!(kinds(&detail.body["history"]), ["authorize", "hold_expired"]);
@@ -132,10 +140,95 @@ async fn a_charge_is_refunded_and_reclaimed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_names_the_lots_it_was_made_with_in_every_answer() {
+    let (cluster, caller) = Cluster::with_credits(10).await;
+    let second = json!({ "amount": 30 });
+    caller.post("/admin/v1/tenants/acme/grants", "g2", &second).await.expect(201);
+    let (path, made) = hold(&caller, "k1", &json!({ "amount": 25 })).await;
+    let share = |lot, amount| json!({ "lot_id": lot, "amount": amount });
+    let lots = json!([share("l2-0-us", "10"), share("l3-0-us", "15")]);
+    assert_eq!(made.body["lots"], lots);
+
+    let acts = [
+        ("capture", json!({ "amount": 12, "final": false })),
+        ("extend", json!({ "until": "2026-08-01T02:00:00Z" })),
+        ("refund", json!({ "amount": 5, "reason": "failed" })),
+        ("reclaim", json!({ "reason": "done" })),
+        ("capture", json!({ "amount": 20, "final": false })),
+        ("release", json!({})),
+        ("refund", json!({ "reason": "failed" })),
+    ];
+    for (place, (act, body)) in acts.iter().enumerate() {
+        let answer = caller.post(&format!("{path}/{act}"), &format!("a{place}"), body).await;
+        assert_eq!(answer.expect(200).body["lots"], lots, "{act} {body}");
+        let shown = caller.get(&path).await.expect(200);
+        assert_eq!(shown.body["lots"], lots, "after {act} {body}");
+        let state = shown.text("/status");
+        for query in [String::new(), format!("?state={state}")] {
+            let list = caller.get(&format!("/v1/tenants/acme/holds{query}")).await.expect(200);
+            assert_eq!(list.body["items"][0]["lots"], lots, "after {act} {body}, {query:?}");
+        }
+    }
+
+    let charge = caller.post("/v1/tenants/acme/charges", "c1", &json!({ "amount": 15 })).await;
+    let charge = charge.expect(201);
+    let lots = json!([share("l2-0-us", "10"), share("l3-0-us", "5")]);
+    assert_eq!(charge.body["lots"], lots);
+    let path = format!("/v1/tenants/acme/charges/{}", charge.text("/charge_id"));
+    let refund = json!({ "amount": 7, "reason": "failed" });
+    let refund = caller.post(&format!("{path}/refund"), "c2", &refund).await.expect(200);
+    assert_eq!(refund.body["lots"], lots);
+    assert_eq!(caller.get(&path).await.expect(200).body["lots"], lots);
+    cluster.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_short_of_credits_is_told_what_to_grant() {
+    let (cluster, caller) = Cluster::with_credits(100).await;
+    let [holds, charges] = ["holds", "charges"].map(|calls| format!("/v1/tenants/acme/{calls}"));
+    let grants = "/admin/v1/tenants/acme/grants";
+    let policy = json!({ "debt_limit": 30 });
+    caller.post("/admin/v1/tenants/acme/policy", "p1", &policy).await.expect(200);
+    let short = caller.post(&holds, "k1", &json!({ "amount": 130 })).await;
+    let short = short.expect_problem(402, "insufficient_credits");
+    assert_eq!((short.text("/available"), short.text("/short_by")), ("100", "30"));
+    assert_eq!((&short.body["debt"], &short.body["debt_limit"]), (&Value::Null, &Value::Null));
+
+    let owing = |amount: u64| json!({ "amount": amount, "allow_debt": true });
+    let short = caller.post(&charges, "k2", &owing(131)).await;
+    let short = short.expect_problem(402, "insufficient_credits");
+    assert_eq!((short.text("/short_by"), short.text("/debt")), ("31", "0"));
+    assert_eq!(short.text("/debt_limit"), "30");
+    caller.post(&charges, "k3", &owing(130)).await.expect(201);
+
+    let wanted = json!({ "amount": 10 });
+    let headers = [("content-type", "application/json")];
+    let check = "/v1/tenants/acme/check";
+    let check = caller.raw("POST", check, &headers, wanted.to_string().into()).await.expect(200);
+    assert_eq!((check.text("/short_by"), check.text("/balance/debt")), ("40", "30"));
+    let short = caller.post(&holds, "k4", &wanted).await;
+    let short = short.expect_problem(402, "insufficient_credits");
+    assert_eq!((short.text("/available"), short.text("/debt")), ("0", "30"));
+    let grant = json!({ "amount": short.text("/short_by") });
+    caller.post(grants, "g2", &grant).await.expect(201);
+    caller.post(&holds, "k5", &wanted).await.expect(201);
+
+    let largest = json!({ "amount": "1000000000000000000" });
+    for key in 0..9 {
+        caller.post(grants, &format!("large {key}"), &largest).await.expect(201);
+    }
+    let beyond = caller.post(grants, "beyond", &largest).await;
+    let beyond = beyond.expect_problem(409, "grant_exceeds_ceiling");
+    let rest = json!({ "amount": beyond.text("/grantable") });
+    caller.post(grants, "rest", &rest).await.expect(201);
+    cluster.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_check_decides_without_effect() {
     let (cluster, caller) = Cluster::with_credits(100).await;
     let check = async |amount: u64| {
-        let body = json!({ "amount": amount }).to_string();
+        let body = json!({ "amount": amount, "ttl_seconds": 60, "reference": "job-1" }).to_string();
         let headers = [("content-type", "application/json")];
         caller.raw("POST", "/v1/tenants/acme/check", &headers, body.into()).await.expect(200)
     };

@@ -134,19 +134,40 @@ async fn without_a_majority_nothing_happens_and_the_caller_is_told() {
     let cluster = Cluster::start(3).await;
     let (leader, other) = leader_and_other(&cluster).await;
     open_with(&cluster.caller(leader, "root"), OF_GROUP_0, 100).await;
+    let caller = cluster.caller(other, "root");
+    let balance = format!("/v1/tenants/{OF_GROUP_0}/balance");
+    let stale = format!("{balance}?consistency=stale");
+    let knows_all = async {
+        while caller.get(&stale).await.expect(200).text("/available") != "100" {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), knows_all).await.unwrap();
     cluster.nodes[leader].kill().await;
     cluster.nodes[3 - leader - other].kill().await;
 
-    let caller = cluster.caller(other, "root");
     let path = format!("/v1/tenants/{OF_GROUP_0}/charges");
     let charge = caller.post(&path, "k1", &json!({ "amount": 1 })).await;
     let charge = charge.expect_problem(503, "not_ready");
     assert_eq!(charge.text("/outcome"), "nothing_happened");
     assert_eq!(charge.header("retry-after"), "1");
-    let balance = format!("/v1/tenants/{OF_GROUP_0}/balance");
     caller.get(&balance).await.expect_problem(503, "not_ready");
-    let stale = caller.get(&format!("{balance}?consistency=stale")).await.expect(200);
-    assert_eq!(stale.text("/available"), "100");
+
+    // A stale read tells how old it is, though nobody is left to compare clocks with, and does not
+    // say of what it does not know that it is not there.
+    cluster.clock.advance(60);
+    for path in [stale.clone(), format!("{stale}&at_sequence=2")] {
+        let seen = caller.get(&path).await.expect(200);
+        assert_eq!(seen.text("/available"), "100");
+        assert_eq!(seen.body["age_ms"], 60_000);
+        assert_eq!(seen.header("purser-age-ms"), "60000");
+    }
+    let nobody = "/v1/tenants/nobody/balance?consistency=stale".to_owned();
+    for path in [format!("{stale}&at_sequence=3"), nobody] {
+        let headers = [("purser-deadline-ms", "200")];
+        let unknown = caller.raw("GET", &path, &headers, "".into()).await;
+        unknown.expect_problem(503, "not_ready");
+    }
     cluster.end().await;
 }
 
@@ -180,6 +201,61 @@ async fn what_may_have_arrived_elsewhere_is_unknown_and_not_sent_again() {
         assert!(request.contains("purser-hops: 1\r\n"), "{request}");
         assert!(request.contains("purser-deadline-ms: "), "{request}");
     }
+    cluster.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_without_effect_is_tried_again_and_never_unknown() {
+    let dying = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let others_api = Some(dying.local_addr().unwrap());
+    let (taken, mut requests) = tokio::sync::mpsc::unbounded_channel();
+    let _dying = tokio::task::JoinSet::from_iter([async move {
+        while let Ok((mut stream, _)) = dying.accept().await {
+            taken.send(read_until(&mut stream, "\r\n\r\n").await).unwrap();
+        }
+    }]);
+    let cluster = Cluster::start_unusual(3, Unusual { others_api, ..Unusual::default() }).await;
+    let (leader, other) = leader_and_other(&cluster).await;
+    open_with(&cluster.caller(leader, "root"), OF_GROUP_0, 100).await;
+
+    let caller = cluster.caller(other, "root");
+    let calls = [
+        ("GET", format!("/v1/tenants/{OF_GROUP_0}/balance"), ""),
+        ("GET", format!("/v1/tenants/{OF_GROUP_0}/entries"), ""),
+        ("POST", format!("/v1/tenants/{OF_GROUP_0}/check"), r#"{"amount":1}"#),
+        (
+            "POST",
+            format!("/admin/v1/tenants/{OF_GROUP_0}/close"),
+            r#"{"reason":"r","dry_run":true}"#,
+        ),
+    ];
+    for (method, path, body) in calls {
+        let headers = [
+            ("content-type", "application/json"),
+            ("idempotency-key", "k1"),
+            ("purser-deadline-ms", "3000"),
+        ];
+        let answer = caller.raw(method, &path, &headers, body.into()).await;
+        answer.expect_problem(503, "not_ready");
+        let start = format!("{method} {path} ");
+        for _ in 0..2 {
+            let request = requests.try_recv().unwrap();
+            assert!(request.starts_with(&start), "{request}");
+        }
+        while requests.try_recv().is_ok() {}
+    }
+    cluster.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_that_the_group_refuses_says_why() {
+    let cluster = Cluster::start(1).await;
+    let headers = [("content-type", "application/json")];
+    let path = "/admin/v1/cluster/groups/0/voters";
+    let body = json!({ "voters": [1, 2] }).to_string();
+    let refused = cluster.caller(0, "root").raw("PUT", path, &headers, body.into()).await;
+    let refused = refused.expect_problem(409, "change_refused");
+    assert!(refused.text("/detail").ends_with("node 2 is not a learner of the group"));
     cluster.end().await;
 }
 

@@ -1,7 +1,10 @@
 //! What callers get wrong: every answer is a problem with the right code, and none is a 5xx.
 
 use bytes::Bytes;
+use purser_api::BODY_BYTES_MAX;
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use crate::support::{Caller, Cluster};
 
@@ -84,6 +87,13 @@ const ODD: &[Odd] = &[
     odd("POST", "/v1/tenants/acme/holds/h3-0-eu/capture", "{}", (404, "hold_not_found")),
     odd("POST", "/v1/tenants/acme/holds/h3-7-us/capture", "{}", (404, "hold_not_found")),
     odd("POST", "/v1/tenants/acme/holds/h9-0-us/capture", "{}", (404, "hold_not_found")),
+    odd("GET", "/v1/tenants/acme/holds/h3-0-eu", "", (404, "hold_not_found")),
+    odd(
+        "POST",
+        "/v1/tenants/acme/charges/c3-0-eu/reclaim",
+        r#"{"reason":"r"}"#,
+        (404, "charge_not_found"),
+    ),
     odd("GET", "/v1/tenants/acme/holds/h9-0-us", "", (404, "hold_not_found")),
     odd("GET", "/v1/tenants/acme/charges/c9-0-us", "", (404, "charge_not_found")),
     odd("GET", "/v1/tenants/nobody/balance", "", (404, "tenant_not_found")),
@@ -114,15 +124,22 @@ const ODD: &[Odd] = &[
     ),
 ];
 
-async fn send(caller: &Caller, odd: &Odd) -> crate::support::Answer {
-    caller.raw(odd.method, odd.path, odd.headers, Bytes::from_static(odd.body.as_bytes())).await
+async fn send(caller: &Caller, place: usize, odd: &Odd) -> crate::support::Answer {
+    // What the log decides is remembered, so each has a key of its own.
+    let key = format!("k{place}");
+    let headers: Vec<_> = odd
+        .headers
+        .iter()
+        .map(|header| if *header == KEY { (KEY.0, key.as_str()) } else { *header })
+        .collect();
+    caller.raw(odd.method, odd.path, &headers, Bytes::from_static(odd.body.as_bytes())).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_odd_request_is_refused_by_its_code() {
     let (cluster, caller) = Cluster::with_credits(100).await;
-    for odd in ODD {
-        let answer = send(&caller, odd).await;
+    for (place, odd) in ODD.iter().enumerate() {
+        let answer = send(&caller, place, odd).await;
         let (status, code) = odd.expected;
         let Odd { method, path, body, .. } = odd;
         assert_eq!(answer.status, status, "{method} {path} {body}: {:#}", answer.body);
@@ -145,6 +162,53 @@ async fn a_body_may_have_one_mebibyte() {
     caller.raw("POST", HOLDS, &[KEY, JSON], filled(1 << 20)).await.expect(201);
     let large = caller.raw("POST", HOLDS, &[KEY, JSON], filled((1 << 20) + 1)).await;
     large.expect_problem(413, "body_too_large");
+    cluster.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_that_does_not_come_may_be_sent_again() {
+    let (cluster, caller) = Cluster::with_credits(100).await;
+    let mut stream = TcpStream::connect(cluster.nodes[0].addresses().api).await.unwrap();
+    let head = "POST /v1/tenants/acme/holds HTTP/1.1\r\nhost: purser\r\n\
+                authorization: Bearer root\r\nidempotency-key: k\r\n\
+                content-type: application/json\r\ncontent-length: 12\r\n\
+                purser-deadline-ms: 50\r\n\r\n{\"amount\"";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    assert!(answer.contains(r#""code":"body_incomplete","retry":"later","#), "{answer}");
+    caller.raw("POST", HOLDS, &[KEY, JSON], r#"{"amount":1}"#.into()).await.expect(201);
+    cluster.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_outlives_a_refusal_of_what_was_not_read() {
+    let (cluster, _) = Cluster::with_credits(100).await;
+    let mut stream = TcpStream::connect(cluster.nodes[0].addresses().api).await.unwrap();
+    let body = " ".repeat(BODY_BYTES_MAX);
+    let refused = [
+        ("/v1/tenants/acme/holds", "authorization: Bearer nobody", "401"),
+        ("/v1/tenants/acme/holds", "authorization: Bearer reader", "403"),
+        ("/v1/tenants/acme/holds", "authorization: Bearer root", "400"),
+        ("/v1/nothing", "authorization: Bearer root", "404"),
+        ("/v1/tenants/acme/balance", "authorization: Bearer root", "405"),
+    ];
+    for (path, header, status) in refused {
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: purser\r\n{header}\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.write_all(body.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"}") {
+            let read = stream.read_buf(&mut answer).await.unwrap();
+            assert_ne!(read, 0, "closed after {:?}", String::from_utf8_lossy(&answer));
+        }
+        let answer = String::from_utf8(answer).unwrap();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+    }
     cluster.end().await;
 }
 

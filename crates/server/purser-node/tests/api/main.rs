@@ -12,5 +12,6 @@ mod inputs;
 mod keys;
 mod lists;
 mod lives;
+mod replays;
 mod support;
 mod tokens;

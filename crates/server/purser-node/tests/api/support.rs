@@ -69,7 +69,7 @@ pub(crate) struct Unusual {
     pub(crate) sweep_every: Option<Duration>,
     /// Serves the admin API on a port of its own.
     pub(crate) admin_apart: bool,
-    /// Where every node believes that the others serve the API.
+    /// Where every node believes that the others serve the API and the admin API.
     pub(crate) others_api: Option<SocketAddr>,
     /// What callers may take up.
     pub(crate) limits: Option<LimitSettings>,
@@ -105,7 +105,10 @@ impl Cluster {
             of_node.peers = peers.clone();
             of_node.peers.remove(&of_node.node);
             for peer in of_node.peers.values_mut() {
-                peer.api = unusual.others_api.map_or_else(|| peer.api.clone(), BaseUrl::of);
+                if let Some(address) = unusual.others_api {
+                    peer.api = BaseUrl::of(address);
+                    peer.admin = BaseUrl::of(address);
+                }
             }
         }
         let mut surroundings = Surroundings {
@@ -227,6 +230,8 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Value,
+    /// The body as it came.
+    pub(crate) bytes: Bytes,
 }
 
 impl Answer {
@@ -303,9 +308,9 @@ impl Caller {
         let answering = self.client.request(request);
         let response = tokio::time::timeout(Duration::from_secs(30), answering).await;
         let (parts, body) = response.expect("an answer in time").unwrap().into_parts();
-        let body = body.collect().await.unwrap().to_bytes();
-        let text = || Value::from(String::from_utf8_lossy(&body).into_owned());
-        let body = serde_json::from_slice(&body).unwrap_or_else(|_| text());
-        Answer { status: parts.status.as_u16(), headers: parts.headers, body }
+        let bytes = body.collect().await.unwrap().to_bytes();
+        let text = || Value::from(String::from_utf8_lossy(&bytes).into_owned());
+        let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| text());
+        Answer { status: parts.status.as_u16(), headers: parts.headers, body, bytes }
     }
 }

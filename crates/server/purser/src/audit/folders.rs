@@ -28,19 +28,22 @@ pub(crate) enum FolderError {
     },
 }
 
-/// The nodes' folders among `dirs` and directly in them, each once.
+/// The nodes' folders among `dirs` and directly in them, each once, however it is spelled.
 pub(crate) fn nodes_in(dirs: &[PathBuf]) -> Result<BTreeSet<PathBuf>, FolderError> {
     let mut nodes = BTreeSet::new();
     for dir in dirs {
-        let before = nodes.len();
-        if is_node(dir) {
-            nodes.insert(dir.clone());
-        } else {
-            nodes.extend(children(dir)?.into_iter().filter(|child| is_node(child)));
+        let failed = |source| FolderError::Read { path: dir.clone(), source };
+        let dir = dir.canonicalize().map_err(failed)?;
+        if is_node(&dir) {
+            nodes.insert(dir);
+            continue;
         }
-        if nodes.len() == before && !nodes.contains(dir) {
-            return Err(FolderError::NoNode { path: dir.clone() });
+        let found: Vec<PathBuf> =
+            children(&dir)?.into_iter().filter(|child| is_node(child)).collect();
+        if found.is_empty() {
+            return Err(FolderError::NoNode { path: dir });
         }
+        nodes.extend(found);
     }
     Ok(nodes)
 }
@@ -71,6 +74,8 @@ mod tests {
         let (root, one) = (root.path().to_owned(), root.path().join("us-1"));
         assert_eq!(nodes_in(std::slice::from_ref(&one)).unwrap().len(), 1);
         assert_eq!(nodes_in(&[root.clone(), one]).unwrap().len(), 2);
+        let spelled_otherwise = root.join("notes/../us-1");
+        assert_eq!(nodes_in(&[root.clone(), root.clone(), spelled_otherwise]).unwrap().len(), 2);
         assert!(matches!(nodes_in(&[root.join("notes")]), Err(FolderError::NoNode { .. })));
         assert!(matches!(nodes_in(&[root.join("none")]), Err(FolderError::Read { .. })));
     }

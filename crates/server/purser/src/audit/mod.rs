@@ -12,7 +12,8 @@
 //! every balance, nothing negative ([`purser_ledger::audit`]). The live state is only compared with
 //! what they add up to.
 //!
-//! Invariant: nothing in the folders is changed.
+//! Invariant: nothing in the folders is changed, by the audit or by a node that starts meanwhile. A
+//! folder that a node is using is refused.
 
 mod folders;
 mod group;
@@ -21,7 +22,7 @@ mod report;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use purser_raft::offline::{self, OfflineError, OfflineNode};
+use purser_raft::offline::{self, OfflineError, OfflineNode, ReadLock};
 use purser_raft::{ClusterId, GroupId};
 
 use self::folders::FolderError;
@@ -33,7 +34,8 @@ use crate::output::Output;
 /// Check the data folders of stopped nodes: every byte, every entry, every balance.
 ///
 /// Give all nodes of a cluster to have their states compared with each other. Nothing in the
-/// folders is changed. Exits with 1 if anything is found.
+/// folders is changed, and no node can start on them meanwhile. Exits with 1 if anything is found,
+/// or if a node is using one of them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Data folders of nodes, or folders that hold several of them.
@@ -89,6 +91,7 @@ fn audit(dirs: &[PathBuf], output: &Output) -> Result<AuditReport, AuditError> {
     let mut report = AuditReport::default();
     let mut nodes = Vec::new();
     let folders = folders::nodes_in(dirs)?;
+    let _locks = lock_all(&folders)?;
     let progress = output.progress("folders checked", u64::try_from(folders.len()).ok());
     for dir in folders {
         let checked = offline::check(&dir)
@@ -97,6 +100,9 @@ fn audit(dirs: &[PathBuf], output: &Output) -> Result<AuditReport, AuditError> {
         match OpenedNode::open(dir) {
             Ok(opened) => {
                 node_report.identify(&opened.node);
+                if opened.groups.is_empty() {
+                    node_report.add_note("it has no groups, so there is nothing to prove");
+                }
                 nodes.push(opened);
             }
             Err(error) => {
@@ -107,14 +113,29 @@ fn audit(dirs: &[PathBuf], output: &Output) -> Result<AuditReport, AuditError> {
         progress.advance(1);
     }
     progress.finish(format_args!("{} nodes", report.nodes.len()));
-    for ((cluster, group), nodes) in by_group(&nodes) {
+    for ((cluster, group), having) in by_group(&nodes) {
         let label = format!("group {group}");
         let progress = output.progress(&label, None);
-        let audited = GroupAudit { cluster, group, nodes }.carry_out(&progress);
+        let mut audited = GroupAudit { cluster, group, nodes: having }.carry_out(&progress);
+        for without in nodes.iter().filter(|opened| opened.node.cluster() == cluster) {
+            if !without.groups.contains(&group) {
+                let node = without.node.node();
+                audited.notes.push(format!("node {node} does not have the group"));
+            }
+        }
         progress.finish(audited.verdict());
         report.groups.push(audited);
     }
     Ok(report)
+}
+
+/// Keeps nodes from all folders, before the first of them is read.
+fn lock_all(folders: &BTreeSet<PathBuf>) -> Result<Vec<ReadLock>, AuditError> {
+    let lock = |dir: &PathBuf| {
+        let locked = offline::read_lock(dir);
+        locked.map_err(|source| AuditError::Check { dir: dir.clone(), source })
+    };
+    folders.iter().map(lock).collect()
 }
 
 /// The groups of all nodes, each with the nodes that have it.

@@ -129,6 +129,11 @@ impl NodeReport {
         self.cluster = Some(node.cluster().to_string());
     }
 
+    /// Adds something harmless.
+    pub(crate) fn add_note(&mut self, text: &str) {
+        self.notes.push(text.to_owned());
+    }
+
     /// Adds a finding.
     pub(crate) fn add_finding(&mut self, text: String) {
         self.findings.add(text);

@@ -14,8 +14,8 @@ use purser_ledger::{
 };
 use purser_raft::disk::RealDisk;
 use purser_raft::{
-    Group, GroupSettings, Host, HostSettings, NodeId, PeerSwitch, RaftTimings, SystemClock,
-    WalSettings,
+    Group, GroupSettings, Host, HostSettings, NodeId, OpenError, PeerSwitch, RaftTimings,
+    SystemClock, WalSettings,
 };
 use purser_types::{Credits, Region, Span, TenantId, Unit};
 use tokio::net::TcpListener;
@@ -149,6 +149,38 @@ async fn a_sound_folder_is_proved_and_not_changed() {
     assert!(report.groups[0].agreement.is_some());
     assert!(report.render().ends_with("OK"));
     assert!(before == bytes(), "an audit changes nothing");
+}
+
+/// What is read while a node writes would be found damaged, or worse, sound.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_that_a_node_is_using_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (host, group) = start(dir.path()).await;
+    let folders = [dir.path().to_owned()];
+    let refused = audit(&folders, &Output::new(Format::People)).unwrap_err();
+    let AuditError::Check { source: OfflineError::Open(OpenError::InUse(_)), .. } = &refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(CommandError::broken("", refused).exit_code(), 1);
+    drop(group);
+    host.shutdown(Instant::now() + PATIENCE).await;
+    assert_eq!(audited(&folders).findings_count(), 0);
+}
+
+/// What was not compared is said: it may be as it should be, or somebody removed it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_without_its_group_is_told() {
+    let root = tempfile::tempdir().unwrap();
+    let (whole, emptied) = (root.path().join("whole"), root.path().join("emptied"));
+    write_some(&whole).await;
+    copy_folder(&whole, &emptied);
+    for folder in ["groups", "wal"] {
+        fs::remove_dir_all(emptied.join(folder)).unwrap();
+        fs::create_dir(emptied.join(folder)).unwrap();
+    }
+    let text = audited(&[whole, emptied]).render();
+    assert!(text.contains("note: it has no groups"), "{text}");
+    assert!(text.contains("note: node 1 does not have the group"), "{text}");
 }
 
 /// Flips a bit of the history and returns its file's name and what the audit says.

@@ -8,13 +8,17 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::BenchError;
 use super::process;
 use super::worker::{self, Phase, Schedule, Shared, Target, Worked};
 use crate::replay::random::Zipf;
 use crate::replay::tally::{Quantiles, to_float};
+
+/// How long a call may be on its way at the end of a measurement: longer than a node takes to give
+/// up, and than a lost leader takes to be replaced.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How calls are spread over tenants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
@@ -95,15 +99,46 @@ pub(crate) async fn measure(
     let (start, cpu_before) = (Instant::now(), process::cpu(pids)?);
     shared.phase.store(Phase::MEASURE, Ordering::Relaxed);
     sleep(cell.measured).await;
-    shared.phase.store(Phase::STOP, Ordering::Relaxed);
-    let (elapsed, cpu) = (start.elapsed(), process::cpu(pids)?.saturating_sub(cpu_before));
 
     let mut worked = Worked::default();
-    while let Some(ended) = workers.join_next().await {
-        worked.merge(ended?);
+    if shared.schedule.is_some() {
+        // What fell due is still to be made. A service that is behind takes longer, and that counts.
+        gather(&mut workers, &shared, &mut worked).await?;
+    }
+    shared.phase.store(Phase::STOP, Ordering::Relaxed);
+    let (elapsed, cpu) = (start.elapsed(), process::cpu(pids)?.saturating_sub(cpu_before));
+    gather(&mut workers, &shared, &mut worked).await?;
+    if let Some(schedule) = &shared.schedule {
+        let made = worked.pairs.saturating_add(worked.errors);
+        let missed = schedule.measured_count().saturating_sub(made);
+        if missed > 0 {
+            worked.fail(missed, format_args!("{missed} pairs fell due and were never begun"));
+        }
     }
     let cpu = (!pids.is_empty()).then_some(cpu);
     Ok(result(&cell, worked, elapsed, cpu))
+}
+
+/// Waits for all workers, but for [`PATIENCE`] only: what has not been answered by then is an error.
+async fn gather(
+    workers: &mut JoinSet<Worked>,
+    shared: &Shared,
+    worked: &mut Worked,
+) -> Result<(), BenchError> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match timeout_at(deadline, workers.join_next()).await {
+            Ok(Some(ended)) => worked.merge(ended?),
+            Ok(None) => return Ok(()),
+            Err(_elapsed) => {
+                shared.phase.store(Phase::STOP, Ordering::Relaxed);
+                shared.give_up.cancel();
+                while let Some(ended) = workers.join_next().await {
+                    worked.merge(ended?);
+                }
+            }
+        }
+    }
 }
 
 /// The start of every key of one measurement: keys of different ones shall not meet.
@@ -122,7 +157,8 @@ fn picks(target: &Target, spread: Spread) -> Zipf {
 
 fn schedule(cell: &Cell) -> Option<Schedule> {
     let rate = cell.rate?;
-    Some(Schedule::new(Instant::now(), Duration::from_secs(1) / rate.get()))
+    let every = Duration::from_secs(1) / rate.get();
+    Some(Schedule::new(Instant::now(), every, cell.warm, cell.measured))
 }
 
 fn result(cell: &Cell, worked: Worked, elapsed: Duration, cpu: Option<Duration>) -> CellResult {
@@ -141,5 +177,34 @@ fn result(cell: &Cell, worked: Worked, elapsed: Duration, cpu: Option<Duration>)
         server_micros_per_call: cpu.map(micros_per_call),
         errors: worked.errors,
         first_error: worked.first_error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::HeaderValue;
+
+    use super::*;
+    use crate::replay::connection::Address;
+
+    /// Where nobody listens every pair fails. All that fell due are told, and none is left out.
+    #[tokio::test]
+    async fn pairs_that_fell_due_and_failed_are_errors() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = Address::of(listener.local_addr().unwrap());
+        drop(listener);
+        let authorization = HeaderValue::from_static("Bearer none");
+        let target = Arc::new(Target { addresses: vec![address], authorization, tenants: 1 });
+        let cell = Cell {
+            spread: Spread::Hot,
+            concurrency: NonZeroU32::MIN,
+            batch: None,
+            rate: NonZeroU32::new(100),
+            warm: Duration::ZERO,
+            measured: Duration::from_millis(100),
+        };
+        let result = measure(&target, cell, &[]).await.unwrap();
+        assert_eq!((result.pairs_per_second, result.errors), (0.0, 10));
+        assert_eq!(result.first_error.as_deref(), Some("could not connect"));
     }
 }

@@ -8,6 +8,7 @@ use purser_api::{
     CallAmount, GrantRequest, InvalidText, OpenTenantRequest, PolicyRequest, Problem, ProblemCode,
     SourceRef, TenantName, UnitName, paths,
 };
+use purser_client::AnswerBody;
 use purser_types::{Credits, TenantId};
 use tokio::task::{JoinError, JoinSet};
 
@@ -109,7 +110,7 @@ async fn fund_one(caller: &Caller, name: &str) -> Result<(), FundError> {
 
 async fn must(caller: &Caller, call: &Call, except: Option<ProblemCode>) -> Result<(), FundError> {
     let decided = caller.decide(call).await?;
-    let problem = || serde_json::from_slice::<Problem>(&decided.body).ok()?.known_code();
+    let problem = || Problem::from_json(&decided.body).ok()?.known_code();
     if decided.status.is_success() || (except.is_some() && problem() == except) {
         return Ok(());
     }

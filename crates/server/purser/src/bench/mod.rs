@@ -9,7 +9,8 @@
 //!
 //! A pair is an authorize under a key of its own and the capture of its hold: two durable calls.
 //! Closed loop, unless a rate is given: then pairs fall due on a schedule and are timed from when
-//! they are due, so that a service that falls behind cannot hide it.
+//! they are due, and all that fall due in the time of a measurement are counted, however late they
+//! are made. So a service that falls behind cannot hide it.
 //!
 //! Client and servers usually share the machine, and the client's share of it is not free. Only
 //! ratios within one run count.
@@ -36,9 +37,11 @@ use self::cluster::{ClusterError, SpawnedCluster};
 use self::fund::FundError;
 use self::process::ProcessError;
 use self::worker::Target;
+use crate::cli::SECONDS_MAX;
 use crate::failure::CommandError;
 use crate::output::Output;
 use crate::replay::connection::{self, Address};
+use crate::signals::StopSignals;
 
 /// Measure pairs of authorize and capture, or with `storage` memory, disk and restart.
 #[derive(Debug, clap::Args)]
@@ -93,10 +96,20 @@ struct LoadArgs {
     #[arg(long, default_value = "20000")]
     tenants: NonZeroU32,
     /// How long each measurement takes.
-    #[arg(long, value_name = "SECONDS", default_value_t = 4)]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 4,
+        value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX),
+    )]
     seconds: u64,
     /// How long each measurement is warmed up.
-    #[arg(long, value_name = "SECONDS", default_value_t = 1)]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u64).range(..=SECONDS_MAX),
+    )]
     warm: u64,
     /// Send so many operations in each request, as batches.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_000))]
@@ -131,11 +144,36 @@ pub(crate) async fn run(args: Args, output: &Output) -> Result<(), CommandError>
     match args.what {
         Some(What::Storage(args)) => storage::run(args, output).await,
         None => {
-            let results = measure(args.load, output)
-                .await
-                .map_err(|error| CommandError::broken("nothing was measured", error))?;
+            let mut signals = StopSignals::listen()?;
+            let results = tokio::select! {
+                measured = measure(args.load, output) => measured?,
+                // The nodes of `--spawn` end with the measurement, and must not outlive it.
+                () = signals.next() => return Err(CommandError::Failed("stopped".to_owned())),
+            };
             output.answer(&results, |results| table::render(results))?;
-            Ok(())
+            check_measured(&results)
+        }
+    }
+}
+
+/// A measurement in which nothing ever worked is none.
+fn check_measured(results: &[CellResult]) -> Result<(), CommandError> {
+    let Some(failed) = results.iter().find(|result| result.authorize.count == 0) else {
+        return Ok(());
+    };
+    let CellResult { spread, concurrency, first_error, .. } = failed;
+    let why = first_error.as_deref().unwrap_or("no pair ended in time");
+    Err(CommandError::Failed(format!("nothing was measured at {spread}, {concurrency}: {why}")))
+}
+
+impl From<BenchError> for CommandError {
+    fn from(error: BenchError) -> Self {
+        match error {
+            BenchError::Fund(FundError::Undecided(undecided)) => {
+                Self::unreached("the tenants could not be set up", undecided)
+            }
+            BenchError::Token(invalid) => Self::Usage(invalid.to_string()),
+            error => Self::broken("nothing was measured", error),
         }
     }
 }
@@ -175,7 +213,7 @@ fn grid(args: &LoadArgs) -> Vec<Cell> {
         batch: args.batch,
         rate: args.rate,
         warm: Duration::from_secs(args.warm),
-        measured: Duration::from_secs(args.seconds.max(1)),
+        measured: Duration::from_secs(args.seconds),
     };
     let concurrencies = |spread: &Spread| {
         let spread = *spread;

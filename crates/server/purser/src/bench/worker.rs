@@ -13,6 +13,7 @@ use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Method, StatusCode};
 use purser_api::{headers, paths};
 use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
 
 use crate::replay::connection::{Address, Connection, ConnectionError};
 use crate::replay::random::{Random, Zipf};
@@ -56,29 +57,54 @@ impl Phase {
     pub(crate) const WARM: u8 = 0;
     /// Pairs are counted.
     pub(crate) const MEASURE: u8 = 1;
-    /// The worker ends after its pair.
+    /// No worker begins another pair.
     pub(crate) const STOP: u8 = 2;
 }
 
-/// When pairs fall due, whoever makes them.
+/// When pairs fall due, whoever makes them, and which of them are counted: those that fall due in
+/// the time of the measurement, however late they are made. So a stall at the end counts like any
+/// other.
 #[derive(Debug)]
 pub(crate) struct Schedule {
     start: Instant,
     every: Duration,
+    /// Places that are not counted, because they fall due while the service warms up.
+    warm: u64,
+    /// The first place that does not fall due any more.
+    end: u64,
     next: AtomicU64,
 }
 
 impl Schedule {
-    /// A pair every so often, from `start` on.
-    pub(crate) fn new(start: Instant, every: Duration) -> Self {
-        Self { start, every, next: AtomicU64::new(0) }
+    /// A pair every so often, from `start` on, for a time to warm up and then for the measurement.
+    pub(crate) fn new(start: Instant, every: Duration, warm: Duration, measured: Duration) -> Self {
+        let places = |time: Duration| {
+            let places = time.as_nanos().div_ceil(every.as_nanos().max(1));
+            u64::try_from(places).unwrap_or(u64::MAX)
+        };
+        let (warm, end) = (places(warm), places(warm + measured));
+        Self { start, every, warm, end, next: AtomicU64::new(0) }
     }
 
-    fn next_due(&self) -> Instant {
-        let place = self.next.fetch_add(1, Ordering::Relaxed);
-        let place = u32::try_from(place).unwrap_or(u32::MAX);
-        self.start + self.every.saturating_mul(place)
+    /// How many pairs fall due while it is measured.
+    pub(crate) fn measured_count(&self) -> u64 {
+        self.end.saturating_sub(self.warm)
     }
+
+    fn next_turn(&self) -> Option<Turn> {
+        let place = self.next.fetch_add(1, Ordering::Relaxed);
+        let steps = u32::try_from(place).unwrap_or(u32::MAX);
+        let due = self.start + self.every.saturating_mul(steps);
+        (place < self.end).then_some(Turn { due, counts: Some(place >= self.warm) })
+    }
+}
+
+/// A pair that a worker is to make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Turn {
+    due: Instant,
+    /// Whether it counts; if that is not known yet, the phase decides in which it is done.
+    counts: Option<bool>,
 }
 
 /// What the workers of a measurement share.
@@ -86,19 +112,38 @@ impl Schedule {
 pub(crate) struct Shared {
     /// See [`Phase`].
     pub(crate) phase: AtomicU8,
+    /// Cancelled when nobody waits any longer for calls that were begun.
+    pub(crate) give_up: CancellationToken,
     run: String,
     picks: Zipf,
-    schedule: Option<Schedule>,
+    /// When pairs fall due; without it, as soon as there is a worker.
+    pub(crate) schedule: Option<Schedule>,
 }
 
 impl Shared {
     /// A measurement that has not started.
     pub(crate) fn new(run: String, picks: Zipf, schedule: Option<Schedule>) -> Self {
-        Self { phase: AtomicU8::new(Phase::WARM), run, picks, schedule }
+        let (phase, give_up) = (AtomicU8::new(Phase::WARM), CancellationToken::new());
+        Self { phase, give_up, run, picks, schedule }
     }
 
     fn is_in(&self, phase: u8) -> bool {
         self.phase.load(Ordering::Relaxed) == phase
+    }
+
+    /// What a worker is to make next; nothing if it is to end.
+    fn next_turn(&self) -> Option<Turn> {
+        if self.is_in(Phase::STOP) {
+            return None;
+        }
+        match &self.schedule {
+            Some(schedule) => schedule.next_turn(),
+            None => Some(Turn { due: Instant::now(), counts: None }),
+        }
+    }
+
+    fn counts(&self, turn: Turn) -> bool {
+        turn.counts.unwrap_or_else(|| self.is_in(Phase::MEASURE))
     }
 }
 
@@ -127,8 +172,9 @@ impl Worked {
         self.first_error = self.first_error.take().or(other.first_error);
     }
 
-    fn fail(&mut self, error: &CallError) {
-        self.errors += 1;
+    /// Counts errors that are one and the same in words.
+    pub(crate) fn fail(&mut self, count: u64, error: impl std::fmt::Display) {
+        self.errors += count;
         self.first_error.get_or_insert_with(|| error.to_string());
     }
 }
@@ -144,6 +190,8 @@ enum CallError {
     InBatch { missing: usize, body: String },
     #[error("an answer without a hold's id: {0}")]
     NoHold(String),
+    #[error("no answer came until long after the end of the measurement")]
+    GivenUp,
 }
 
 /// A client that makes one pair after the other.
@@ -164,15 +212,20 @@ pub(crate) async fn work(
     number: u32,
     batch: Option<u32>,
 ) -> Worked {
-    let mut worker = Worker::new(target, shared, number);
-    while !worker.shared.is_in(Phase::STOP) {
-        let done = match batch {
-            None => worker.pair().await,
-            Some(size) => worker.batch_pair(size).await,
+    let mut worker = Worker::new(target, Arc::clone(&shared), number);
+    // One for all calls: a timer for each would be work that the servers do not get.
+    let mut given_up = std::pin::pin!(shared.give_up.cancelled());
+    while let Some(turn) = shared.next_turn() {
+        let done = tokio::select! {
+            biased;
+            done = worker.take_turn(turn, batch) => done,
+            () = &mut given_up => Err(CallError::GivenUp),
         };
         if let Err(error) = done {
             worker.connection = None;
-            worker.worked.fail(&error);
+            if shared.counts(turn) || matches!(error, CallError::GivenUp) {
+                worker.worked.fail(1, &error);
+            }
             sleep(ERROR_PAUSE).await;
         }
     }
@@ -186,13 +239,16 @@ impl Worker {
         Self { target, shared, number, pairs: 0, random, connection: None, worked }
     }
 
+    async fn take_turn(&mut self, turn: Turn, batch: Option<u32>) -> Result<(), CallError> {
+        match batch {
+            None => self.pair(turn).await,
+            Some(size) => self.batch_pair(turn, size).await,
+        }
+    }
+
     /// One authorize and its capture.
-    async fn pair(&mut self) -> Result<(), CallError> {
-        let due = match &self.shared.schedule {
-            Some(schedule) => schedule.next_due(),
-            None => Instant::now(),
-        };
-        sleep_until_due(due).await;
+    async fn pair(&mut self, turn: Turn) -> Result<(), CallError> {
+        sleep_until_due(turn.due).await;
         let tenant = self.next_tenant();
         let key = self.next_key();
         let path = paths::fill(paths::HOLDS, &[&tenant]);
@@ -204,13 +260,12 @@ impl Worker {
         let key = format!("{key}c");
         let body = Bytes::from_static(CAPTURE_BODY.as_bytes());
         self.call(&path, Some(&key), body).await?;
-        self.count(1, authorized - due, authorized.elapsed());
+        self.count(turn, 1, authorized);
         Ok(())
     }
 
     /// One batch of authorizes, and one of their captures.
-    async fn batch_pair(&mut self, size: u32) -> Result<(), CallError> {
-        let start = Instant::now();
+    async fn batch_pair(&mut self, turn: Turn, size: u32) -> Result<(), CallError> {
         let mut tenants = Vec::new();
         let mut items = Items::default();
         for _ in 0..size {
@@ -238,15 +293,16 @@ impl Worker {
         if captured != tenants.len() {
             return Err(in_batch(tenants.len() - captured.min(tenants.len()), &answer));
         }
-        self.count(u64::from(size), authorized - start, authorized.elapsed());
+        self.count(turn, u64::from(size), authorized);
         Ok(())
     }
 
-    fn count(&mut self, pairs: u64, authorize: Duration, capture: Duration) {
-        if self.shared.is_in(Phase::MEASURE) {
+    /// Counts pairs that are captured now and were authorized at `authorized`.
+    fn count(&mut self, turn: Turn, pairs: u64, authorized: Instant) {
+        if self.shared.counts(turn) {
             self.worked.pairs += pairs;
-            self.worked.authorize.add(authorize);
-            self.worked.capture.add(capture);
+            self.worked.authorize.add(authorized - turn.due);
+            self.worked.capture.add(authorized.elapsed());
         }
     }
 
@@ -374,17 +430,21 @@ mod tests {
         let shared = Shared::new("run".to_owned(), Zipf::new(3, 0.0), None);
         shared.phase.store(Phase::MEASURE, Ordering::Relaxed);
         let mut worker = Worker::new(target, Arc::new(shared), 0);
-        worker.pair().await.unwrap();
-        worker.batch_pair(20).await.unwrap();
+        let turn = || Turn { due: Instant::now(), counts: None };
+        worker.take_turn(turn(), None).await.unwrap();
+        worker.take_turn(turn(), Some(20)).await.unwrap();
         assert_eq!((worker.worked.pairs, worker.worked.errors), (21, 0));
         node.end().await;
     }
 
     #[test]
-    fn a_schedule_does_not_wait_for_the_slow() {
-        let start = Instant::now();
-        let schedule = Schedule::new(start, Duration::from_millis(10));
-        let due: Vec<Duration> = (0..3).map(|_| schedule.next_due() - start).collect();
-        assert_eq!(due, [0, 10, 20].map(Duration::from_millis));
+    fn a_schedule_does_not_wait_for_the_slow_and_counts_what_falls_due() {
+        let (start, millis) = (Instant::now(), Duration::from_millis);
+        let schedule = Schedule::new(start, millis(10), millis(15), millis(25));
+        let turns = std::iter::from_fn(|| schedule.next_turn());
+        let turns: Vec<_> = turns.map(|turn| (turn.due - start, turn.counts)).collect();
+        let expected = [(0, false), (10, false), (20, true), (30, true)];
+        assert_eq!(turns, expected.map(|(due, counts)| (millis(due), Some(counts))));
+        assert_eq!(schedule.measured_count(), 2);
     }
 }

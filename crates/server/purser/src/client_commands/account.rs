@@ -2,7 +2,7 @@
 
 use clap::Args;
 use purser_api::{
-    BalanceQuery, CallAmount, CheckAnswer, CheckRequest, EntriesQuery, Moment, ReadConsistency,
+    AuthorizeRequest, BalanceQuery, CallAmount, CheckAnswer, EntriesQuery, Moment, ReadConsistency,
     SequenceNumber, StatementQuery, UnitName,
 };
 
@@ -95,7 +95,7 @@ pub(super) async fn check(
     output: &Output,
 ) -> Result<(), CommandError> {
     let account = service.account(&args.account);
-    let request = CheckRequest { amount: args.amount };
+    let request = AuthorizeRequest::new(args.amount);
     let verdict = service.found(account.check(&request, &service.read()).await)?;
     output.answer(&verdict, show_check)?;
     if verdict.allowed {

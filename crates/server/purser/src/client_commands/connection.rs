@@ -10,6 +10,7 @@ use purser_client::{Admin, AdminAccount, Answer, Call, Client, ClientError, Clie
 use serde::Serialize;
 
 use super::arguments;
+use crate::cli::SECONDS_MAX;
 use crate::dev::DEV_TOKEN;
 use crate::failure::CommandError;
 use crate::output::{Format, Output};
@@ -41,7 +42,8 @@ pub(crate) struct Connection {
         global = true,
         help_heading = "Connection",
         value_name = "SECONDS",
-        default_value_t = 10
+        default_value_t = 10,
+        value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX),
     )]
     timeout: u64,
 }

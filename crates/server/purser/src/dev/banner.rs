@@ -1,31 +1,76 @@
 //! What a person sees first: where everything is, one call to paste, one fault to try.
 
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
 use crate::dev::layout::DevLayout;
 use crate::dev::{DEV_TOKEN, seed};
 
-/// The lines of the banner: at most ten, so that it fits above the prompt of a small terminal.
-pub(crate) fn lines(layout: &DevLayout, ephemeral: bool) -> Vec<String> {
-    let front_door = format!("http://{}", layout.front_door);
-    let mut lines = vec![
-        format!("Purser {}", env!("CARGO_PKG_VERSION")),
-        format!("DEV: loopback only, token {DEV_TOKEN}"),
-        format!("API      {front_door}"),
-    ];
-    for (region, nodes) in &layout.regions {
-        let nodes: Vec<String> = nodes.iter().map(|node| format!("http://{}", node.api)).collect();
-        lines.push(format!("  {:<6} {}", region.as_str(), nodes.join(" ")));
+/// Where everything of a development cluster is.
+#[derive(Debug, Serialize)]
+pub(crate) struct Banner {
+    version: &'static str,
+    token: &'static str,
+    /// The front door.
+    api: String,
+    /// The nodes of each region.
+    regions: BTreeMap<String, Vec<String>>,
+    metrics: String,
+    data: String,
+    /// Whether the data is removed at the end.
+    ephemeral: bool,
+    /// A call to paste.
+    try_it: String,
+    /// A fault to try.
+    break_it: String,
+}
+
+impl Banner {
+    /// What there is to say about a layout.
+    pub(crate) fn of(layout: &DevLayout, ephemeral: bool) -> Self {
+        let api = format!("http://{}", layout.front_door);
+        let regions = layout.regions.iter().map(|(region, nodes)| {
+            let nodes = nodes.iter().map(|node| format!("http://{}", node.api)).collect();
+            (region.to_string(), nodes)
+        });
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            token: DEV_TOKEN,
+            regions: regions.collect(),
+            metrics: format!("{api}/metrics"),
+            data: layout.data.display().to_string(),
+            ephemeral,
+            try_it: curl(layout),
+            break_it: fault(layout),
+            api,
+        }
     }
-    let remark = if ephemeral { " (removed at the end)" } else { "" };
-    lines.push(format!("Metrics  {front_door}/metrics"));
-    lines.push(format!("Data     {}{remark}", layout.data.display()));
-    lines.push(format!("Try      {}", curl(layout)));
-    lines.push(format!("Break it {}", fault(layout)));
-    lines
+
+    /// The banner for people: at most ten lines, so that it fits above the prompt of a small
+    /// terminal.
+    pub(crate) fn text(&self) -> String {
+        let Self { version, token, api, metrics, data, try_it, break_it, .. } = self;
+        let mut lines = vec![
+            format!("Purser {version}"),
+            format!("DEV: loopback only, token {token}"),
+            format!("API      {api}"),
+        ];
+        for (region, nodes) in &self.regions {
+            lines.push(format!("  {region:<6} {}", nodes.join(" ")));
+        }
+        let remark = if self.ephemeral { " (removed at the end)" } else { "" };
+        lines.push(format!("Metrics  {metrics}"));
+        lines.push(format!("Data     {data}{remark}"));
+        lines.push(format!("Try      {try_it}"));
+        lines.push(format!("Break it {break_it}"));
+        lines.join("\n")
+    }
 }
 
 /// An authorize that works as pasted. Pasted again it answers the same, because the key is the
 /// same: the first thing to learn about retries.
-pub(crate) fn curl(layout: &DevLayout) -> String {
+fn curl(layout: &DevLayout) -> String {
     format!(
         "curl -s http://{}/v1/tenants/{}/holds -H 'Authorization: Bearer {DEV_TOKEN}' \
          -H 'Content-Type: application/json' -H 'Idempotency-Key: try-1' -d '{{\"amount\":30}}'",
@@ -55,9 +100,8 @@ mod tests {
     fn the_banner_has_at_most_ten_lines_and_says_what_to_paste() {
         for port in [super::super::DEFAULT_BASE_PORT, 9_000] {
             let layout = DevLayout::new(port, Path::new("data/dev"));
-            let lines = lines(&layout, true);
-            assert!(lines.len() <= 10, "{lines:#?}");
-            let text = lines.join("\n");
+            let text = Banner::of(&layout, true).text();
+            assert!(text.lines().count() <= 10, "{text}");
             let front_door = format!("http://127.0.0.1:{port}/v1/tenants/acme/holds");
             assert!(text.contains("DEV: loopback only, token dev"), "{text}");
             assert!(text.contains(&front_door), "{text}");

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::{Method, StatusCode};
+use purser_client::AnswerBody;
 use serde::{Deserialize, Serialize};
 
 use crate::dev::DEV_TOKEN;
@@ -42,6 +43,12 @@ struct ControlRequest {
 pub(crate) struct StatusAnswer {
     /// The nodes.
     pub(crate) nodes: Vec<NodeStatus>,
+}
+
+impl AnswerBody for StatusAnswer {
+    fn from_json(json: &[u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice(json)
+    }
 }
 
 /// One node.

@@ -231,11 +231,14 @@ impl Fleet {
         }
     }
 
-    /// Ends every node in order, all at once, within about `grace`.
-    pub(crate) async fn shutdown(&self, grace: Duration) {
+    /// Ends all nodes at once, like killed processes: what was acknowledged is on disk.
+    ///
+    /// Not here: an orderly end of each. It would be spent on handing leadership over, and where all
+    /// end there is nobody to hand it to.
+    pub(crate) async fn end(&self) {
         let endings = tokio_util::task::TaskTracker::new();
         for node in self.nodes().await {
-            endings.spawn(async move { node.shutdown(grace).await });
+            endings.spawn(async move { node.kill().await });
         }
         endings.close();
         endings.wait().await;
@@ -305,7 +308,7 @@ fn config(layout: &DevLayout, place: &NodePlace) -> NodeConfig {
         peer: peer.collect(),
         join: false,
         shards: SHARDS,
-        grace_ms: millis(super::NODE_GRACE),
+        grace_ms: millis(super::GRACE),
         sweep_ms: SWEEP_MS,
         raft: RaftConfig {
             heartbeat_ms: HEARTBEAT_MS,
@@ -321,7 +324,7 @@ fn config(layout: &DevLayout, place: &NodePlace) -> NodeConfig {
 }
 
 fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).expect("a grace period is a second")
+    u64::try_from(duration.as_millis()).expect("a grace period is a few seconds")
 }
 
 #[cfg(test)]

@@ -36,6 +36,7 @@ use tokio_util::task::TaskTracker;
 use crate::failure::CommandError;
 use crate::output::Output;
 use crate::signals::StopSignals;
+use banner::Banner;
 use control::StatusAnswer;
 use fleet::{BoundNode, Fleet, FleetError, NodeStartError};
 use front_door::FrontDoor;
@@ -47,9 +48,6 @@ pub(crate) const DEV_TOKEN: &str = "dev";
 const DEFAULT_BASE_PORT: u16 = 7_700;
 /// How long traffic, and requests at the front door, may take to finish at the end.
 const GRACE: Duration = Duration::from_secs(5);
-/// How long the nodes may then take. Short, because all end at once: nobody is left to hand
-/// leadership to, and a node would wait for that as long as it may.
-const NODE_GRACE: Duration = Duration::from_secs(1);
 
 /// Run a cluster on this machine, with demo tenants and traffic; break and mend its nodes.
 #[derive(Debug, clap::Args)]
@@ -132,10 +130,12 @@ async fn run_cluster(args: &Args, output: &Output) -> Result<(), CommandError> {
     let bound = BoundNode::bind_all(&layout).await.map_err(not_started)?;
     let recorder = Recorder::install()
         .map_err(|error| CommandError::broken("metrics cannot be recorded", error))?;
-    for line in banner::lines(&layout, args.ephemeral) {
-        output.line(line)?;
-    }
-    let fleet = Fleet::start_all(layout, bound, recorder).await.map_err(not_started)?;
+    output.answer(&Banner::of(&layout, args.ephemeral), Banner::text)?;
+    let fleet = tokio::select! {
+        started = Fleet::start_all(layout, bound, recorder) => started.map_err(not_started)?,
+        // A long recovery must not make the process deaf. What was read so far is only read.
+        () = signals.next() => return Ok(()),
+    };
     let cluster = Cluster::new(fleet);
     let lived = tokio::select! {
         lived = cluster.live(listener, args.traffic, output) => lived,
@@ -205,7 +205,7 @@ impl Cluster {
     async fn end(&self) {
         self.traffic.end("traffic").await;
         self.door.end("requests at the front door").await;
-        self.fleet.shutdown(NODE_GRACE).await;
+        self.fleet.end().await;
     }
 }
 

@@ -77,19 +77,28 @@ pub(super) async fn flow(client: Client, stop: CancellationToken) {
             _ = ticks.tick() => {}
         }
         let (tenant, work, cost) = turn_of(turn);
-        let account = client.account(seed::tenant(tenant));
-        match do_work(&account, work, cost).await {
-            Ok(()) => {}
-            Err(ClientError::Refused(problem)) => {
-                tracing::debug!(tenant, code = %problem.code, "demo work was refused");
-                let is_dry = problem.known_code() == Some(ProblemCode::InsufficientCredits);
-                if is_dry && tenant != POOR_TENANT {
-                    top_up(&client, tenant).await;
-                }
-            }
-            // A node may just have been killed on purpose; the next piece of work tries again.
-            Err(error) => tracing::debug!(tenant, %error, "demo work got no answer"),
+        tokio::select! {
+            biased;
+            // What is on its way may be left there: that is what keys and deadlines are for.
+            () = stop.cancelled() => return,
+            () = take_turn(&client, tenant, work, cost) => {}
         }
+    }
+}
+
+async fn take_turn(client: &Client, tenant: &'static str, work: Work, cost: u64) {
+    let account = client.account(seed::tenant(tenant));
+    match do_work(&account, work, cost).await {
+        Ok(()) => {}
+        Err(ClientError::Refused(problem)) => {
+            tracing::debug!(tenant, code = %problem.code, "demo work was refused");
+            let is_dry = problem.known_code() == Some(ProblemCode::InsufficientCredits);
+            if is_dry && tenant != POOR_TENANT {
+                top_up(client, tenant).await;
+            }
+        }
+        // A node may just have been killed on purpose; the next piece of work tries again.
+        Err(error) => tracing::debug!(tenant, %error, "demo work got no answer"),
     }
 }
 
@@ -157,6 +166,23 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::dev::DEV_TOKEN;
+
+    /// A cluster that answers nothing must not hold up its own end.
+    #[tokio::test]
+    async fn a_stop_does_not_wait_for_an_answer() {
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", silent.local_addr().unwrap());
+        let (client, stop) = (Client::new([url], DEV_TOKEN).unwrap(), CancellationToken::new());
+        let stop_once_asked = async {
+            let asked = silent.accept().await.unwrap();
+            stop.cancel();
+            asked
+        };
+        let ending = async { tokio::join!(flow(client, stop.clone()), stop_once_asked) };
+        let ended = tokio::time::timeout(crate::dev::GRACE, ending).await;
+        assert!(ended.is_ok(), "traffic ends within its grace period");
+    }
 
     #[test]
     fn every_tenant_comes_to_do_every_kind_of_work() {

@@ -14,8 +14,9 @@ use bytes::Bytes;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Method, Response, StatusCode};
 use purser_api::{Problem, ProblemCode, headers};
+use purser_client::AnswerBody;
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::connection::{Address, Connection, ConnectionError};
 use super::random::Random;
@@ -120,9 +121,10 @@ impl Caller {
     /// Sends a call until it is decided.
     pub(crate) async fn decide(&self, call: &Call) -> Result<Decided, Undecided> {
         let start = Instant::now();
+        let deadline = start + self.settings.patience;
         let mut attempt = 0;
         loop {
-            let reason = match self.attempt(call).await {
+            let reason = match self.attempt(call, deadline).await {
                 Ok(response) => match again(&response) {
                     Some(reason) => reason,
                     None => {
@@ -133,7 +135,7 @@ impl Caller {
                 Err(error) => error.to_string(),
             };
             count(&mut self.tally.lock().retried, reason.clone());
-            if start.elapsed() >= self.settings.patience {
+            if deadline <= Instant::now() {
                 self.tally.lock().undecided += 1;
                 let (path, patience) = (call.path.clone(), self.settings.patience);
                 return Err(Undecided { path, patience, last: reason });
@@ -157,8 +159,16 @@ impl Caller {
         longest.mul_f64((random.fraction() + 1.0) / 2.0)
     }
 
-    async fn attempt(&self, call: &Call) -> Result<Response<Bytes>, ConnectionError> {
-        let _permit = self.connections.acquire().await.expect("the semaphore is never closed");
+    /// One attempt. It is begun before `deadline` or not at all: where nothing answers, connections
+    /// are held for long, and whoever waits for one must not wait for all before it.
+    async fn attempt(
+        &self,
+        call: &Call,
+        deadline: Instant,
+    ) -> Result<Response<Bytes>, ConnectionError> {
+        let permit = timeout_at(deadline, self.connections.acquire()).await;
+        let permit = permit.map_err(|_elapsed| ConnectionError::NoneFree)?;
+        let _permit = permit.expect("the semaphore is never closed");
         let attempt = self.attempt_at(self.next_place(), call);
         let attempt = timeout(self.settings.attempt_max, attempt).await;
         attempt.unwrap_or(Err(ConnectionError::TimedOut))
@@ -209,7 +219,7 @@ fn again(response: &Response<Bytes>) -> Option<String> {
             | StatusCode::SERVICE_UNAVAILABLE
             | StatusCode::GATEWAY_TIMEOUT
     );
-    let problem = || serde_json::from_slice::<Problem>(response.body()).ok();
+    let problem = || Problem::from_json(response.body()).ok();
     let code = || problem().map_or_else(|| status.as_u16().to_string(), |it| it.code.into_owned());
     if undecided {
         return Some(code());
@@ -245,19 +255,35 @@ mod tests {
         assert_eq!(again(&busy.unwrap()).as_deref(), Some("in_progress"));
     }
 
+    fn caller(address: std::net::SocketAddr, patience: Duration) -> Caller {
+        let settings = CallerSettings {
+            addresses: vec![Address::of(address)],
+            authorization: HeaderValue::from_static("Bearer dev"),
+            patience,
+            attempt_max: ATTEMPT_MAX,
+        };
+        Caller::new(settings, Arc::default())
+    }
+
     #[tokio::test]
     async fn a_call_that_nobody_answers_is_given_up() {
         // Bound and not accepting would hang; a port that was just given back refuses at once.
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = Address::of(listener.local_addr().unwrap());
+        let address = listener.local_addr().unwrap();
         drop(listener);
-        let patience = Duration::ZERO;
-        let authorization = HeaderValue::from_static("Bearer dev");
-        let (addresses, attempt_max) = (vec![address], ATTEMPT_MAX);
-        let settings = CallerSettings { addresses, authorization, patience, attempt_max };
-        let caller = Caller::new(settings, Arc::default());
+        let caller = caller(address, Duration::ZERO);
         let error = caller.decide(&Call::read("/livez".to_owned())).await.unwrap_err();
         assert_eq!(error.last, "could not connect");
         assert_eq!(caller.tally().lock().undecided, 1);
+    }
+
+    #[tokio::test]
+    async fn a_call_does_not_wait_for_a_connection_beyond_its_patience() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let caller = caller(listener.local_addr().unwrap(), Duration::from_millis(1));
+        let all = u32::try_from(CONNECTIONS_MAX).unwrap();
+        let _all = caller.connections.acquire_many(all).await.unwrap();
+        let error = caller.decide(&Call::read("/livez".to_owned())).await.unwrap_err();
+        assert_eq!(error.last, "no connection was free in time");
     }
 }

@@ -1,20 +1,26 @@
 //! One tenant at the service against its own book and journal.
 //!
 //! The book decides what there must be; this file looks for the first thing that is otherwise. What
-//! is compared: every entry's kind, instant and postings; every answer's balance; the balance with
-//! its lifetime totals; every lot; every hold and charge. And of the journal: each key has at most
-//! one entry, each call that was accepted has exactly the entry it was answered with, no call that
-//! was refused has one, and no entry is left without an explanation.
+//! is compared: every entry's kind, instant, postings and subject, and that each names the hash of
+//! the one before; every answer's balance; the balance with its lifetime totals; every lot; every
+//! hold and charge. And of the journal: each key has at most one entry, each call that was accepted
+//! has exactly the entry it was answered with, each call that was refused has none and had to be
+//! refused ([`refusals`]), and no entry is left without an explanation.
+//!
+//! Not here: whether a hash is right. That needs the bytes of the entries, which `purser audit` has.
+
+mod refusals;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use purser_api::{
-    Balance, Bucket, Charge, Entry, Hold, HoldStatus, Lot, LotCategory, LotShare, LotStatus,
+    AsOf, Balance, Bucket, Charge, Entry, Hold, HoldStatus, Lot, LotCategory, LotShare, LotStatus,
     Moment, TotalAmount,
 };
 use purser_types::LogTime;
 
-use super::book::{Asked, Book, BookLot, Figures, Line, Part, Stage, Work, WorkState};
+use self::refusals::Refusals;
+use super::book::{About, Book, BookLot, Figures, Line, Part, Stage, Work, WorkState};
 use super::journal::Journal;
 use super::wire;
 
@@ -50,36 +56,45 @@ pub(crate) struct Difference(String);
 
 /// Rebuilds a tenant's book in the order of its entries: the first half of [`compare`], which can
 /// be done before the holds are known.
+///
+/// What was due between the last entry and `as_of` has taken effect and may not be written down yet.
 pub(crate) fn rebuild(
     journal: &Journal,
     entries: &[Entry],
-    until: LogTime,
+    as_of: &AsOf,
 ) -> Result<Book, Difference> {
     let mut book = Book::default();
+    let mut refusals = Refusals::of(journal);
     let mut keys = BTreeSet::new();
     let mut checked = 0;
     for entry in entries {
         let Some(key) = &entry.idempotency_key else { continue };
         let key = key.0.as_str();
-        let asked = journal.calls.get(key).map(|call| &call.asked);
-        let asked = asked.ok_or_else(|| entry_differs(entry, "nobody sent its key", key))?;
+        let call = journal.calls.get(key);
+        let call = call.ok_or_else(|| entry_differs(entry, "nobody sent its key", key))?;
+        if let Some(refusal) = call.refusal() {
+            return Err(entry_differs(entry, "its call was refused with", refusal));
+        }
         if !keys.insert(key) {
             return Err(entry_differs(entry, "a second effect of key", key));
         }
-        book.enter(asked, entry.log_time.0)
+        let at = entry.log_time.0;
+        refusals.look_until(&mut book, at);
+        book.enter(&call.asked, at)
             .map_err(|error| entry_differs(entry, "must have been refused", &error))?;
         // At once, because everything after an entry that is out of place would differ too.
         checked = check_lines(checked, &book, entries)?;
+        refusals.look(&book, at);
     }
-    book.let_pass(until);
-    check_lines(checked, &book, entries)?;
-    if book.lines().len() != entries.len() {
-        let unexplained = entries.get(book.lines().len());
-        return Err(unexplained.map_or_else(
-            || differs("entries", entries.len(), book.lines().len()),
-            |entry| entry_differs(entry, "nothing explains it", entry.kind),
-        ));
+    refusals.look_until(&mut book, as_of.log_time.0);
+    for (place, (line, entry)) in book.lines().iter().zip(entries).enumerate().skip(checked) {
+        check_line(place, line, entry, entries)?;
     }
+    if let Some(unexplained) = entries.get(book.lines().len()) {
+        return Err(entry_differs(unexplained, "nothing explains it", unexplained.kind));
+    }
+    same("last entry of the balance", as_of.sequence.0.0, count(entries.len()))?;
+    refusals.check_none_left()?;
     Ok(book)
 }
 
@@ -96,7 +111,6 @@ pub(crate) fn compare(
     check_lots(book, &shown.lots)?;
     let works = check_works(book, shown)?;
     let (answers, refusals) = check_answers(journal, book, &shown.entries)?;
-    let count = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);
     Ok(Compared {
         entries: count(shown.entries.len()),
         lots: count(shown.lots.len()),
@@ -110,20 +124,26 @@ pub(crate) fn compare(
 /// Returns how many have been compared now.
 fn check_lines(from: usize, book: &Book, entries: &[Entry]) -> Result<usize, Difference> {
     for (place, line) in book.lines().iter().enumerate().skip(from) {
-        let sequence = place + 1;
         let Some(entry) = entries.get(place) else {
+            let sequence = place + 1;
             let (kind, at) = (line.kind, Moment(line.at));
             return Err(Difference(format!("entry {sequence}: missing; {kind} was due at {at}")));
         };
-        check_line(sequence, line, entry)?;
+        check_line(place, line, entry, entries)?;
     }
     Ok(book.lines().len())
 }
 
-fn check_line(sequence: usize, line: &Line, entry: &Entry) -> Result<(), Difference> {
+/// Compares a line with the entry at the same place, from 0.
+fn check_line(
+    place: usize,
+    line: &Line,
+    entry: &Entry,
+    entries: &[Entry],
+) -> Result<(), Difference> {
+    let sequence = place + 1;
     let what = |field: &str| format!("entry {sequence}, {field}");
-    let shown = usize::try_from(entry.sequence.0.0).unwrap_or(usize::MAX);
-    same(&what("sequence"), shown, sequence)?;
+    same(&what("sequence"), entry.sequence.0.0, count(sequence))?;
     same(&what("kind"), entry.kind, line.kind)?;
     same(&what("log time"), &entry.log_time, &Moment(line.at))?;
     let postings: BTreeMap<Bucket, i128> = entry
@@ -131,7 +151,16 @@ fn check_line(sequence: usize, line: &Line, entry: &Entry) -> Result<(), Differe
         .iter()
         .map(|posting| (posting.bucket, i128::from(posting.amount.get())))
         .collect();
-    same(&what("postings"), postings, postings_of(line))
+    same(&what("postings"), postings, postings_of(line))?;
+    let hold = entry.hold_id.as_ref().map(|hold| hold.sequence.0);
+    let charge = entry.charge_id.as_ref().map(|charge| charge.sequence.0);
+    let lot = entry.lot_id.as_ref().map(|lot| lot.sequence.0);
+    same(&what("subject"), About { work: hold.or(charge), lot }, line.about)?;
+    let before = place.checked_sub(1).and_then(|before| entries.get(before));
+    match before {
+        Some(before) => same(&what("hash of the entry before"), &entry.prev_hash, &before.hash),
+        None => Ok(()),
+    }
 }
 
 /// What a line moved: the buckets after it minus those before it. Credits come out of `granted` and
@@ -164,14 +193,20 @@ fn check_balance(book: &Book, balance: &Balance) -> Result<(), Difference> {
     check("captured", totals.captured, through.captured)?;
     check("released", totals.released, through.released)?;
     check("refunded", totals.refunded, through.refunded)?;
-    check("reclaimed", totals.reclaimed, through.reclaimed)
+    check("reclaimed", totals.reclaimed, through.reclaimed)?;
+    check("expired", totals.expired, u128::from(book.figures().expired))?;
+    // Nothing here is ever set aside for another region.
+    same("allocated", &balance.buckets.allocated, &BTreeMap::new())
 }
 
 fn check_lots(book: &Book, lots: &[Lot]) -> Result<(), Difference> {
     same("number of lots", lots.len(), book.lots().len())?;
+    let mut seen = BTreeSet::new();
     for lot in lots {
-        let number = lot.lot_id.sequence.0;
-        let id = &lot.lot_id;
+        let (id, number) = (&lot.lot_id, lot.lot_id.sequence.0);
+        if !seen.insert(number) {
+            return Err(Difference(format!("lot {id}: listed twice")));
+        }
         let expected = book.lots().get(&number);
         let expected = expected.ok_or_else(|| Difference(format!("lot {id}: nothing made it")))?;
         let shown = LotFigures {
@@ -240,7 +275,7 @@ struct WorkFigures {
 }
 
 fn check_works(book: &Book, shown: &Shown) -> Result<u64, Difference> {
-    let mut seen = 0;
+    let mut seen = BTreeSet::new();
     for hold in &shown.holds {
         let figures = WorkFigures {
             status: hold.status,
@@ -253,8 +288,9 @@ fn check_works(book: &Book, shown: &Shown) -> Result<u64, Difference> {
             lots: parts(&hold.lots),
             changed_by: hold.sequence.0.0,
         };
-        check_work(book, hold.hold_id.sequence.0, false, &figures)?;
-        seen += 1;
+        let number = hold.hold_id.sequence.0;
+        check_work(book, number, false, &figures)?;
+        seen.insert(number);
     }
     for charge in &shown.charges {
         let figures = WorkFigures {
@@ -268,11 +304,12 @@ fn check_works(book: &Book, shown: &Shown) -> Result<u64, Difference> {
             lots: parts(&charge.lots),
             changed_by: charge.sequence.0.0,
         };
-        check_work(book, charge.charge_id.sequence.0, true, &figures)?;
-        seen += 1;
+        let number = charge.charge_id.sequence.0;
+        check_work(book, number, true, &figures)?;
+        seen.insert(number);
     }
-    same("number of holds and charges", seen, book.works().len())?;
-    Ok(u64::try_from(seen).unwrap_or(u64::MAX))
+    same("number of holds and charges", seen.len(), book.works().len())?;
+    Ok(count(seen.len()))
 }
 
 fn parts(lots: &[LotShare]) -> Vec<Part> {
@@ -313,8 +350,8 @@ fn work_figures(work: &Work) -> WorkFigures {
     }
 }
 
-/// Checks each call's answer: accepted ones against the entry and the balance they named, refused
-/// ones against all balances since. Returns how many of each there were.
+/// Checks the answer of each call that was accepted against the entry and the balance it named.
+/// Returns how many of them there were, and how many refusals.
 fn check_answers(
     journal: &Journal,
     book: &Book,
@@ -326,47 +363,22 @@ fn check_answers(
         .collect();
     let (mut answers, mut refusals) = (0, 0);
     for (key, call) in &journal.calls {
-        let entry = by_key.get(key.as_str());
-        if let Some(receipt) = call.receipt() {
-            let sequence = entry.map(|entry| entry.sequence.0.0);
-            same(&format!("entry of key {key}"), sequence, Some(receipt.sequence))?;
-            let line = usize::try_from(receipt.as_of).ok().and_then(|as_of| as_of.checked_sub(1));
-            let line = line.and_then(|place| book.lines().get(place));
-            let expected = line.map(|line| line.after);
-            same(&format!("balance answered to key {key}"), Some(receipt.balance), expected)?;
-            answers += 1;
-        }
-        if let Some(refusal) = call.refusal() {
-            if let Some(entry) = entry {
-                return Err(entry_differs(entry, "its call was refused with", &refusal.code));
-            }
-            check_shortfall(key, call, refusal, book)?;
-            refusals += 1;
-        }
+        refusals += u64::from(call.refusal().is_some());
+        let Some(receipt) = call.receipt() else { continue };
+        let sequence = by_key.get(key.as_str()).map(|entry| entry.sequence.0.0);
+        same(&format!("entry of key {key}"), sequence, Some(receipt.sequence))?;
+        let line = usize::try_from(receipt.as_of).ok().and_then(|as_of| as_of.checked_sub(1));
+        let line = line.and_then(|place| book.lines().get(place));
+        let expected = line.map(|line| line.after);
+        same(&format!("balance answered to key {key}"), Some(receipt.balance), expected)?;
+        answers += 1;
     }
     Ok((answers, refusals))
 }
 
-/// A refusal for too few credits names what was available. It has no place in the order of entries,
-/// but the account must have shown that figure at some time since the call was sent.
-fn check_shortfall(
-    key: &str,
-    call: &super::journal::Entered,
-    refusal: &wire::Refusal,
-    book: &Book,
-) -> Result<(), Difference> {
-    let Some(available) = refusal.available else { return Ok(()) };
-    let before = usize::try_from(call.seen_before).unwrap_or(usize::MAX).saturating_sub(1);
-    let since = book.lines().iter().skip(before);
-    if !since.clone().any(|line| line.after.available == available) {
-        let text = format!("key {key}: refused with {available} available, which never was so");
-        return Err(Difference(text));
-    }
-    if let Asked::Authorize { amount, .. } | Asked::Charge { amount, .. } = call.asked {
-        let short_by = Some(amount.saturating_sub(available));
-        same(&format!("shortfall answered to key {key}"), refusal.short_by, short_by)?;
-    }
-    Ok(())
+/// A length as the number that it is elsewhere.
+fn count(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
 }
 
 fn same<T: PartialEq + std::fmt::Debug>(

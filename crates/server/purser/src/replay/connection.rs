@@ -93,9 +93,12 @@ pub(crate) fn bearer(token: &str) -> Result<HeaderValue, InvalidToken> {
 #[error("the token has characters that a header cannot carry")]
 pub(crate) struct InvalidToken(#[source] hyper::header::InvalidHeaderValue);
 
-/// Why there was no answer. Whether the call took effect is not known.
+/// Why there was no answer. Whether the call took effect is not known, unless it was never sent.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectionError {
+    /// All connections that there may be were in use. Nothing was sent.
+    #[error("no connection was free in time")]
+    NoneFree,
     /// Nobody listens there, or the connection broke while it was made.
     #[error("could not connect")]
     Connect(#[source] std::io::Error),

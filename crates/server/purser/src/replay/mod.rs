@@ -36,6 +36,7 @@ mod trace;
 mod verify;
 mod wire;
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,6 +50,7 @@ use self::report::Report;
 use self::tally::Tally;
 use self::trace::TraceError;
 use self::wire::{Refusal, WireError};
+use crate::cli::SECONDS_MAX;
 use crate::failure::CommandError;
 use crate::output::Output;
 
@@ -58,7 +60,7 @@ use crate::output::Output;
 /// `duration_ms` (optional); and the public Azure traces of LLM inference (`TIMESTAMP`,
 /// `ContextTokens`, `GeneratedTokens`) as they are. Several files are merged by time.
 ///
-/// Exits with 1 if anything at the service differs from the book.
+/// Exits with 1 if anything at the service differs from the book, with 3 if calls were given up.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The traces.
@@ -80,31 +82,55 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     tenants: u32,
     /// How unevenly: the n-th tenant makes 1/n^ZIPF as many requests as the first.
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 1.0, value_parser = exponent)]
     zipf: f64,
     /// How many times faster than the trace.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     speed: u32,
     /// Stop after so many requests of the trace.
     #[arg(long, value_name = "COUNT")]
-    limit: Option<usize>,
+    limit: Option<NonZeroUsize>,
     /// Where the randomness starts: the same seed asks for the same things.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// The run's name, with which every tenant and every key starts; the current time if left out.
-    #[arg(long)]
+    #[arg(long, value_parser = run_name)]
     run: Option<String>,
     /// For how many seconds a call is repeated before it is given up.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 60,
+        value_parser = clap::value_parser!(u64).range(..=SECONDS_MAX),
+    )]
     patience: u64,
     /// How many seconds after their tenant's set-up the lots start to count that begin or end during
     /// the run. More for a service that takes long to set many tenants up.
-    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 5,
+        value_parser = clap::value_parser!(u64).range(..=SECONDS_MAX),
+    )]
     lead: u64,
     /// After this share of the run, kill the node that leads the most groups, and start it again a
     /// few seconds later. The first address must be the front door of `purser dev`.
     #[arg(long, value_name = "PERCENT")]
     kill_leader_at: Option<Share>,
+}
+
+fn exponent(text: &str) -> Result<f64, String> {
+    let exponent: f64 = text.parse().map_err(|error| format!("{error}"))?;
+    let steepest = 10.0;
+    if (0.0..=steepest).contains(&exponent) {
+        Ok(exponent)
+    } else {
+        Err(format!("must be from 0 to {steepest}"))
+    }
+}
+
+fn run_name(text: &str) -> Result<String, String> {
+    wire::tenant(text).map(|_name| text.to_owned()).map_err(|error| error.to_string())
 }
 
 /// Why a replay could not be carried out. That the service is wrong is not among it: that is a
@@ -156,6 +182,9 @@ pub(crate) enum ReplayError {
     /// A tenant changed whenever it was read.
     #[error("tenant {0} never stood still after the run")]
     NeverStill(String),
+    /// A page of a list says that there is more, and not where.
+    #[error("{0} does not lead to its end")]
+    BrokenList(String),
     /// A task of this program ended by itself.
     #[error("a part of the replay failed")]
     Task(#[source] tokio::task::JoinError),
@@ -166,6 +195,7 @@ impl From<ReplayError> for CommandError {
         match error {
             ReplayError::Undecided(undecided) => Self::unreached("the replay stopped", undecided),
             ReplayError::Unreached => Self::unreached("the replay did not start", error),
+            ReplayError::Token(invalid) => Self::Usage(invalid.to_string()),
             other => Self::broken("the replay was not carried out", other),
         }
     }
@@ -175,16 +205,12 @@ impl From<ReplayError> for CommandError {
 pub(crate) async fn run(args: Args, output: &Output) -> Result<(), CommandError> {
     let report = replay(args, output).await?;
     output.answer(&report, Report::render)?;
-    if report.is_clean() {
-        Ok(())
-    } else {
-        Err(CommandError::Failed("the service and the book differ".to_owned()))
-    }
+    report.outcome()
 }
 
 async fn replay(args: Args, output: &Output) -> Result<Report, ReplayError> {
     let mut requests = trace::read(&args.traces)?;
-    requests.truncate(args.limit.unwrap_or(usize::MAX));
+    requests.truncate(args.limit.map_or(usize::MAX, NonZeroUsize::get));
     let Args { tenants, zipf, seed, speed, .. } = args;
     let plan = Arc::new(Plan::new(&requests, PlanSettings { tenants, zipf, seed, speed }));
     let tally = Arc::new(Tally::default());

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::Method;
 use purser_api::{ClusterAnswer, NodeNumber, paths};
-use serde::de::DeserializeOwned;
+use purser_client::AnswerBody;
 use tokio::time::sleep;
 
 use super::ReplayError;
@@ -112,7 +112,7 @@ impl LeaderKill {
         self.read(STATUS).await
     }
 
-    async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, ReplayError> {
+    async fn read<T: AnswerBody>(&self, path: &str) -> Result<T, ReplayError> {
         let decided = self.front_door.decide(&Call::read(path.to_owned())).await?;
         wire::read(&decided)?.map_err(|refusal| ReplayError::Refused { what: path.into(), refusal })
     }

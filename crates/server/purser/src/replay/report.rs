@@ -9,6 +9,7 @@ use super::drive::{Driven, per_second};
 use super::outage::Outage;
 use super::tally::{Counts, Quantiles};
 use super::verify::Verification;
+use crate::failure::CommandError;
 
 /// How many differences are printed; a fault usually makes many alike.
 const DIFFERENCES_SHOWN: usize = 10;
@@ -43,6 +44,11 @@ pub(crate) struct Report {
     /// What the comparison came to.
     verification: Verification,
 }
+
+/// Calls that got no decision in time. The comparison bears it whether they happened or not.
+#[derive(Debug, thiserror::Error)]
+#[error("{0} calls were given up undecided")]
+struct GivenUp(u64);
 
 /// See [`Outage`].
 #[derive(Debug, Serialize)]
@@ -83,9 +89,18 @@ impl Report {
         }
     }
 
-    /// Whether everything was decided and is as it must be.
-    pub(crate) fn is_clean(&self) -> bool {
-        self.undecided == 0 && self.verification.differences.is_empty()
+    /// How the command ends: well, if everything was decided and is as it must be.
+    pub(crate) fn outcome(&self) -> Result<(), CommandError> {
+        let (differing, given_up) = (self.verification.differences.len(), self.undecided);
+        if differing > 0 {
+            let text = format!("the service and the book differ about {differing} tenants");
+            return Err(CommandError::Failed(text));
+        }
+        if given_up > 0 {
+            let text = "not all was replayed that should have been";
+            return Err(CommandError::unreached(text, GivenUp(given_up)));
+        }
+        Ok(())
     }
 
     /// The report for people.
@@ -138,4 +153,30 @@ impl Report {
 fn list<K: std::fmt::Display>(counts: &BTreeMap<K, u64>) -> String {
     let items: Vec<String> = counts.iter().map(|(key, count)| format!("{count} {key}")).collect();
     if items.is_empty() { "none".to_owned() } else { items.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[track_caller]
+    fn check_exit_code(undecided: u64, differences: &[&str], expected: u8) {
+        let counts = Counts { undecided, ..Counts::default() };
+        let driven = Driven { took: Duration::from_secs(1), outage: None };
+        let differences = differences.iter().map(|text| (*text).to_owned()).collect();
+        let verification = Verification { differences, ..Verification::default() };
+        let report = Report::new("run".to_owned(), counts, 0, driven, verification);
+        let code = report.outcome().map_or_else(|error| error.exit_code(), |()| 0);
+        assert_eq!(code, expected);
+    }
+
+    #[test]
+    fn a_wrong_service_is_told_from_one_that_did_not_decide() {
+        check_exit_code(0, &[], 0);
+        check_exit_code(2, &[], 3);
+        check_exit_code(0, &["t1: balance"], 1);
+        check_exit_code(2, &["t1: balance"], 1);
+    }
 }

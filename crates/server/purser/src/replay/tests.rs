@@ -39,7 +39,7 @@ async fn the_book_and_a_node_agree_about_every_credit() {
     let arguments = ["replay", path, "--url", &url].into_iter().chain(options);
     let args = Cli::try_parse_from(arguments).unwrap().replay;
     let report = replay(args, &Output::new(Format::People)).await.unwrap();
-    assert!(report.is_clean(), "{}", report.render());
+    assert!(report.outcome().is_ok(), "{}", report.render());
     assert!(report.render().ends_with("all equal"), "{}", report.render());
     node.end().await;
 }
@@ -49,4 +49,14 @@ fn a_service_that_is_not_there_is_told_from_one_that_is_wrong() {
     let exit_code = |error: ReplayError| CommandError::from(error).exit_code();
     assert_eq!(exit_code(ReplayError::Unreached), 3);
     assert_eq!(exit_code(ReplayError::NoLeader), 1);
+}
+
+#[test]
+fn options_that_make_no_sense_are_refused() {
+    for (option, value) in
+        [("--zipf", "-1"), ("--zipf", "NaN"), ("--limit", "0"), ("--speed", "0"), ("--run", "a b")]
+    {
+        let refused = Cli::try_parse_from(["replay", "trace.csv", option, value]);
+        assert!(refused.is_err(), "{option} {value}");
+    }
 }

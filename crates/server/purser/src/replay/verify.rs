@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use purser_api::{Balance, Charge, ChargeDetail, Entry, Hold, HoldDetail, List, Lot, paths};
+use purser_client::AnswerBody;
 use purser_types::TenantId;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use super::ReplayError;
 use super::caller::Call;
@@ -19,7 +21,9 @@ use crate::output::Progress;
 /// How many tenants are read at once.
 const AT_ONCE: usize = 32;
 /// How often a tenant is read again because something changed while it was read.
-const READ_AGAIN_MAX: u32 = 20;
+const READ_AGAIN_MAX: u32 = 50;
+/// Pause before that: with all of them it is several times as long as a sweeper takes to come by.
+const READ_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// Items of a page: the most there can be.
 const PAGE: u32 = 1_000;
 
@@ -92,23 +96,32 @@ async fn verify_one(desk: &Desk, tenant: usize) -> One {
     let shown = read_tenant(desk, name).await?;
     let journal = desk.journal(tenant);
     let compared = || -> Result<Compared, Difference> {
-        let until = shown.balance.as_of.log_time.0;
-        let book = compare::rebuild(&journal, &shown.entries, until)?;
+        let book = compare::rebuild(&journal, &shown.entries, &shown.balance.as_of)?;
         compare::compare(&journal, &book, &shown)
     };
     Ok(compared().map_err(|difference| format!("{name}: {difference}")))
 }
 
-/// Reads a tenant until nothing happened between the first read and the last.
+/// Reads a tenant until nothing happened between the first read and the last, neither written down
+/// nor by time alone.
 async fn read_tenant(desk: &Desk, tenant: &TenantId) -> Result<Shown, ReplayError> {
     for _ in 0..READ_AGAIN_MAX {
         let shown = read_tenant_once(desk, tenant).await?;
         let again: Balance = read(desk, at(paths::BALANCE, tenant)).await?;
-        if again.as_of.sequence == shown.balance.as_of.sequence {
+        if stood_still(&shown.balance, &again) {
             return Ok(shown);
         }
+        sleep(READ_AGAIN_AFTER).await;
     }
     Err(ReplayError::NeverStill(tenant.to_string()))
+}
+
+fn stood_still(before: &Balance, after: &Balance) -> bool {
+    let figures = |balance: &Balance| {
+        let Balance { buckets, pending, totals, as_of, .. } = balance;
+        (buckets.clone(), pending.clone(), totals.clone(), as_of.sequence.clone())
+    };
+    figures(before) == figures(after)
 }
 
 async fn read_tenant_once(desk: &Desk, tenant: &TenantId) -> Result<Shown, ReplayError> {
@@ -137,25 +150,28 @@ fn at(template: &str, tenant: &TenantId) -> String {
     paths::fill(template, &[tenant])
 }
 
-async fn read_all<T: DeserializeOwned>(
-    desk: &Desk,
-    tenant: &TenantId,
-    template: &str,
-) -> Result<Vec<T>, ReplayError> {
+async fn read_all<T>(desk: &Desk, tenant: &TenantId, template: &str) -> Result<Vec<T>, ReplayError>
+where
+    List<T>: AnswerBody,
+{
     let path = at(template, tenant);
     let mut items = Vec::new();
     let mut cursor = String::new();
     loop {
         let page: List<T> = read(desk, format!("{path}?limit={PAGE}{cursor}")).await?;
         items.extend(page.items);
-        match page.next_cursor {
-            Some(next) if page.has_more => cursor = format!("&cursor={next}"),
-            Some(_) | None => return Ok(items),
+        if !page.has_more {
+            return Ok(items);
         }
+        let next = page.next_cursor.map(|next| format!("&cursor={next}"));
+        // A page that is followed by nothing, or by itself, would end the list early or never.
+        cursor = next
+            .filter(|next| *next != cursor)
+            .ok_or_else(|| ReplayError::BrokenList(path.clone()))?;
     }
 }
 
-async fn read<T: DeserializeOwned>(desk: &Desk, path: String) -> Result<T, ReplayError> {
+async fn read<T: AnswerBody>(desk: &Desk, path: String) -> Result<T, ReplayError> {
     let call = Call::read(path);
     let decided = desk.caller().decide(&call).await?;
     let what = call.path;

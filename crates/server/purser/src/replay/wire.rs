@@ -9,9 +9,9 @@ use purser_api::{
     RefundAnswer, RefundExpired, RefundRequest, RegrantDays, ReleaseRequest, SequenceNumber,
     Subject, TenantAnswer, TenantName, TtlOutOfRange, TtlSeconds, VoidAnswer, VoidRequest, paths,
 };
+use purser_client::AnswerBody;
 use purser_types::{Credits, CreditsError, Span, TenantId};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use super::book::{Asked, Capturing, Figures, Granting, Opening};
 use super::caller::{Call, Decided};
@@ -114,7 +114,7 @@ pub(crate) fn void_dry_run(tenant: &TenantId, lot: &str, key: String) -> Result<
 
 /// The state that a dry run wants confirmed.
 pub(crate) fn confirmation(body: &Bytes) -> Result<SequenceNumber, WireError> {
-    let answer: VoidAnswer = serde_json::from_slice(body)?;
+    let answer = VoidAnswer::from_json(body)?;
     answer.confirm.ok_or(WireError::NoHandle)
 }
 
@@ -238,12 +238,24 @@ pub(crate) struct Refusal {
     pub(crate) short_by: Option<u64>,
 }
 
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.code)?;
+        for (name, figure) in [("available", self.available), ("short by", self.short_by)] {
+            if let Some(figure) = figure {
+                write!(formatter, ", {name} {figure}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Reads the answer to `asked`.
 pub(crate) fn verdict(asked: &Asked, decided: &Decided) -> Result<Verdict, WireError> {
     if decided.status.is_success() {
         return receipt(asked, &decided.body).map(Verdict::Done);
     }
-    let problem: Problem = serde_json::from_slice(&decided.body)?;
+    let problem = Problem::from_json(&decided.body)?;
     let figure = |amount: &Option<purser_api::Amount>| amount.as_ref().map(|it| it.0.get());
     Ok(Verdict::Refused(Refusal {
         code: problem.code.into_owned(),
@@ -253,51 +265,49 @@ pub(crate) fn verdict(asked: &Asked, decided: &Decided) -> Result<Verdict, WireE
 }
 
 /// Reads the answer to a call that reads.
-pub(crate) fn read<T: DeserializeOwned>(
-    decided: &Decided,
-) -> Result<Result<T, Refusal>, WireError> {
+pub(crate) fn read<T: AnswerBody>(decided: &Decided) -> Result<Result<T, Refusal>, WireError> {
     if decided.status == StatusCode::OK {
-        return Ok(Ok(serde_json::from_slice(&decided.body)?));
+        return Ok(Ok(T::from_json(&decided.body)?));
     }
-    let problem: Problem = serde_json::from_slice(&decided.body)?;
+    let problem = Problem::from_json(&decided.body)?;
     Ok(Err(Refusal { code: problem.code.into_owned(), available: None, short_by: None }))
 }
 
 fn receipt(asked: &Asked, body: &Bytes) -> Result<Receipt, WireError> {
     let (sequence, id, balance) = match asked {
         Asked::Open(_) => {
-            let answer: TenantAnswer = serde_json::from_slice(body)?;
+            let answer = TenantAnswer::from_json(body)?;
             (answer.tenant.sequence.0.0, String::new(), answer.balance)
         }
         Asked::Grant(_) => {
-            let answer: GrantAnswer = serde_json::from_slice(body)?;
+            let answer = GrantAnswer::from_json(body)?;
             let id = answer.lot.lot_id;
             (id.sequence.0, id.to_string(), answer.balance)
         }
         Asked::Authorize { .. } | Asked::Release { .. } => {
-            let answer: HoldAnswer = serde_json::from_slice(body)?;
+            let answer = HoldAnswer::from_json(body)?;
             (answer.hold.sequence.0.0, answer.hold.hold_id.to_string(), answer.balance)
         }
         Asked::Capture(_) => {
-            let answer: CaptureAnswer = serde_json::from_slice(body)?;
+            let answer = CaptureAnswer::from_json(body)?;
             (answer.hold.sequence.0.0, answer.hold.hold_id.to_string(), answer.balance)
         }
         Asked::Charge { .. } => {
-            let answer: ChargeAnswer = serde_json::from_slice(body)?;
+            let answer = ChargeAnswer::from_json(body)?;
             (answer.charge.sequence.0.0, answer.charge.charge_id.to_string(), answer.balance)
         }
         Asked::Refund { .. } => {
-            let answer: RefundAnswer = serde_json::from_slice(body)?;
+            let answer = RefundAnswer::from_json(body)?;
             let (sequence, id) = subject(&answer.subject);
             (sequence, id, answer.balance)
         }
         Asked::Reclaim { .. } => {
-            let answer: ReclaimAnswer = serde_json::from_slice(body)?;
+            let answer = ReclaimAnswer::from_json(body)?;
             let (sequence, id) = subject(&answer.subject);
             (sequence, id, answer.balance)
         }
         Asked::Void { .. } => {
-            let answer: VoidAnswer = serde_json::from_slice(body)?;
+            let answer = VoidAnswer::from_json(body)?;
             let id = answer.lot.lot_id.to_string();
             (answer.balance.as_of.sequence.0.0, id, answer.balance)
         }

@@ -10,7 +10,9 @@ pub(super) type Decided = Result<Place, Figures>;
 /// Which of the lots or holds.
 pub(super) enum Place {
     Account,
+    Credits,
     Lot(usize),
+    VoidedLot(usize),
     /// A lot that another request had made: nothing new happened.
     LotBefore(usize),
     Hold(usize),
@@ -43,7 +45,7 @@ impl Book {
                     self.lots[lot].parts.voided += part;
                     self.flow(Some(lot), Bucket::Available, Bucket::Voided, part);
                 }
-                Ok(Place::Account)
+                Ok(Place::Credits)
             }
             Request::SetPolicy(change) => {
                 let policy = &mut self.policy;
@@ -120,7 +122,8 @@ impl Book {
             self.flow(Some(lot), Bucket::Available, Bucket::Held, part);
         }
         let expires_at = self.now + ttl;
-        let hold = Hold { pins, expires_at, ..self.new_hold(false, amount) };
+        let made_with = pins.clone();
+        let hold = Hold { made_with, pins, expires_at, ..self.new_hold(false, amount) };
         Ok(Place::Hold(self.add_hold(hold)))
     }
 
@@ -130,7 +133,7 @@ impl Book {
         let state = State::Captured;
         let charge = Hold { state, captured: amount, ..self.new_hold(true, amount) };
         let place = self.add_hold(charge);
-        self.spend_available(place, amount);
+        self.holds[place].made_with = self.spend_available(place, amount);
         Ok(Place::Hold(place))
     }
 
@@ -144,6 +147,7 @@ impl Book {
             reclaimed: None,
             created_at: self.now,
             expires_at: self.now,
+            made_with: Vec::new(),
             pins: Vec::new(),
             spent: Vec::new(),
         }
@@ -276,7 +280,7 @@ impl Book {
         lot.parts.voided += free + waiting;
         self.flow(Some(number), Bucket::Available, Bucket::Voided, free);
         self.flow(Some(number), Bucket::Granted, Bucket::Voided, waiting);
-        Ok(Place::Lot(number))
+        Ok(Place::VoidedLot(number))
     }
 
     fn not_frozen(&self) -> Result<(), Figures> {
@@ -291,10 +295,14 @@ impl Book {
     fn need(&self, amount: u64, allow_debt: bool) -> Result<(), Figures> {
         let balance = self.balance();
         let short = amount.saturating_sub(balance.available);
-        if short == 0 || (allow_debt && balance.debt + short <= self.policy.debt_limit) {
+        let owed = balance.debt + short;
+        if short == 0 || (allow_debt && owed <= self.policy.debt_limit) {
             return Ok(());
         }
-        Err(Figures::code("insufficient_credits").with(balance.available).with(short))
+        // A grant would pay the debt first.
+        let figures = Figures::code("insufficient_credits").with(balance.available).with(owed);
+        let figures = figures.with(balance.debt);
+        Err(if allow_debt { figures.with(self.policy.debt_limit) } else { figures })
     }
 
     fn hold(

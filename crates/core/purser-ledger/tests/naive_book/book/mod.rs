@@ -71,6 +71,8 @@ pub(crate) struct Hold {
     pub(crate) reclaimed: Option<u64>,
     pub(crate) created_at: u64,
     pub(crate) expires_at: u64,
+    /// Lot and amount it was made with, in the order in which they were drawn.
+    pub(crate) made_with: Vec<(usize, u64)>,
     /// Lot and amount, in the order in which they will be spent.
     pub(crate) pins: Vec<(usize, u64)>,
     /// In the order in which they were taken.
@@ -160,8 +162,13 @@ impl Book {
             Err(figures) => Told::refused(figures),
             Ok(place) => {
                 let about = match place {
-                    Place::Account => About::Account,
-                    Place::Lot(lot) | Place::LotBefore(lot) => About::Lot(lot),
+                    Place::Credits => About::Credits,
+                    Place::Account => About::Account(self.standing, self.policy),
+                    Place::Lot(lot) => About::Lot(lot),
+                    Place::LotBefore(place) | Place::VoidedLot(place) => {
+                        let lot = &self.lots[place];
+                        About::KnownLot(place, lot.parts, lot.status())
+                    }
                     Place::Hold(hold) => About::Hold(self.holds[hold].clone().tidy()),
                 };
                 if !matches!(place, Place::LotBefore(_)) {

@@ -86,11 +86,11 @@ impl Book {
         self.holds[place].spent.retain(|spent| spent.amount > 0);
     }
 
-    /// Spends what is available, and owes the rest.
-    pub(super) fn spend_available(&mut self, place: usize, amount: u64) {
+    /// Spends what is available, and owes the rest. Tells which lots paid.
+    pub(super) fn spend_available(&mut self, place: usize, amount: u64) -> Vec<(usize, u64)> {
         let drawn = self.draw(amount);
         let paid: u64 = drawn.iter().map(|(_, part)| part).sum();
-        for (lot, part) in drawn {
+        for (lot, part) in drawn.clone() {
             self.lots[lot].parts.used += part;
             self.flow(Some(lot), Bucket::Available, Bucket::Used, part);
             self.holds[place].spent.push(Spent { payer: Payer::Lot(lot), amount: part });
@@ -100,6 +100,7 @@ impl Book {
             let payer = Payer::Owed { since: self.entries + 1 };
             self.holds[place].spent.push(Spent { payer, amount: amount - paid });
         }
+        drawn
     }
 
     /// Takes free credits in burn-down order, as far as they go.

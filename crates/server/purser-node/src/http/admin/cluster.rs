@@ -21,42 +21,44 @@ use crate::http::routes::{Access, Handled, Routes, Verb};
 
 /// Declares the calls.
 pub(crate) fn declare(routes: Routes<'_>) -> Routes<'_> {
-    let describe = |summary| Description::new(Access::CLUSTER, Tag::Cluster, summary);
-    let unknown = [Code::OutcomeUnknown, Code::NotFound];
+    let change = |summary| {
+        Description::new(Access::CLUSTER, Tag::Cluster, summary)
+            .answers::<GroupAnswer>(200)
+            .refuses(&[Code::OutcomeUnknown, Code::NotFound, Code::ChangeRefused])
+    };
     routes
         .call(
             (Verb::Get, paths::ADMIN_CLUSTER),
             Operation::GetCluster,
-            describe("Shows the groups as the asked node sees them.").answers::<ClusterAnswer>(200),
+            Description::new(
+                Access::CLUSTER_READ,
+                Tag::Cluster,
+                "Shows the groups as the asked node sees them.",
+            )
+            .answers::<ClusterAnswer>(200),
             get,
         )
         .call(
             (Verb::Put, paths::ADMIN_GROUP_LEARNER),
             Operation::AddLearner,
-            describe("Makes a node of the configuration get a group's log, without voting.")
-                .answers::<GroupAnswer>(200)
-                .refuses(&unknown),
+            change("Makes a node of the configuration get a group's log, without voting."),
             add_learner,
         )
         .call(
             (Verb::Put, paths::ADMIN_GROUP_VOTERS),
             Operation::SetVoters,
-            describe(
+            change(
                 "Says who votes in a group. New voters must be learners that have caught up; \
                       voters that are not named leave the group.",
             )
-            .body::<VotersRequest>()
-            .answers::<GroupAnswer>(200)
-            .refuses(&unknown),
+            .body::<VotersRequest>(),
             set_voters,
         )
         .call(
             (Verb::Put, paths::ADMIN_GROUP_LEADER),
             Operation::SetLeader,
-            describe("Hands a group's leadership to a voter that lacks nothing.")
-                .body::<LeaderRequest>()
-                .answers::<GroupAnswer>(200)
-                .refuses(&unknown),
+            change("Hands a group's leadership to a voter that lacks nothing.")
+                .body::<LeaderRequest>(),
             set_leader,
         )
 }
@@ -168,7 +170,9 @@ where
     loop {
         match make().await {
             Ok(()) => return Ok(Reply::read(&show(group))?),
-            Err(ChangeError::NotLeader { leader }) => call.elsewhere(group, leader).await?,
+            Err(ChangeError::NotLeader { leader }) => {
+                call.elsewhere(group, leader, call.effect).await?;
+            }
             Err(error) => return Err(NotDone::from(Refusal::of_change(&error))),
         }
     }

@@ -7,7 +7,6 @@ use purser_api::{
 use purser_ledger::{AccountName, Close, Confirm, Operation as Asked};
 
 use super::rehearsal::{Rehearsed, rehearse};
-use super::{show_tenant, tenant_answer};
 use crate::http::call::{Call, Remarks};
 use crate::http::convert::Shown;
 use crate::http::describe::{Description, Tag};
@@ -55,7 +54,7 @@ async fn freeze(call: Call) -> Handled {
     let account = call.account(call.unit()?)?;
     let item = call.item(Asked::Freeze)?.because(&request.reason);
     let done = call.decide(&account, item).await?;
-    let answer = tenant_answer(&call, &account).await?;
+    let answer = Shown::new(&account, call.api.owner()).tenant_answer(&done.receipt)?;
     Ok(Reply::decided(StatusCode::OK, &answer, done.replayed)?)
 }
 
@@ -64,7 +63,7 @@ async fn unfreeze(call: Call) -> Handled {
     let account = call.account(call.unit()?)?;
     let item = call.item(Asked::Unfreeze)?.because(&request.reason);
     let done = call.decide(&account, item).await?;
-    let answer = tenant_answer(&call, &account).await?;
+    let answer = Shown::new(&account, call.api.owner()).tenant_answer(&done.receipt)?;
     Ok(Reply::decided(StatusCode::OK, &answer, done.replayed)?)
 }
 
@@ -77,23 +76,15 @@ async fn close(call: Call) -> Handled {
     let confirm = confirmed(request.confirm)?;
     let item = call.item(Asked::Close(Close { confirm }))?.because(&request.reason);
     let done = call.decide(&account, item).await?;
-    let TenantAnswer { tenant, balance } = tenant_answer(&call, &account).await?;
-    let answer = CloseAnswer { dry_run: false, confirm: None, tenant, balance };
+    let answer = Shown::new(&account, call.api.owner()).close_answer(&done.receipt, None)?;
     Ok(Reply::decided(StatusCode::OK, &answer, done.replayed)?)
 }
 
 async fn close_dry(call: &Call, account: &AccountName) -> Handled {
-    let (name, owner) = (account.clone(), call.api.owner().clone());
     let act = |confirm| Asked::Close(Close { confirm });
-    let show = move |rehearsed: &Rehearsed<'_>| {
-        let shown = Shown::new(&name, &owner);
-        let now = rehearsed.receipt.entry.log_time;
-        let TenantAnswer { tenant, balance } =
-            show_tenant(&shown, rehearsed.account, rehearsed.history, now)?;
-        let confirm = Some(rehearsed.confirm.0.into());
-        Ok(CloseAnswer { dry_run: true, confirm, tenant, balance })
-    };
-    Ok(Reply::read(&rehearse(call, account, act, show).await?)?)
+    let Rehearsed { confirm, receipt } = rehearse(call, account, act).await?;
+    let answer = Shown::new(account, call.api.owner()).close_answer(&receipt, Some(confirm))?;
+    Ok(Reply::read(&answer)?)
 }
 
 /// The confirmation that a destructive act needs.

@@ -4,9 +4,8 @@ use hyper::StatusCode;
 use purser_api::{Policy, PolicyRequest, ProblemCode as Code, TenantAnswer, UnitQuery, paths};
 use purser_ledger::Operation as Asked;
 
-use super::tenant_answer;
 use crate::http::call::Call;
-use crate::http::convert;
+use crate::http::convert::{self, Shown};
 use crate::http::describe::{Description, Tag};
 use crate::http::operation::Operation;
 use crate::http::reply::Reply;
@@ -41,7 +40,8 @@ pub(crate) fn declare(routes: Routes<'_>) -> Routes<'_> {
 
 async fn get(call: Call) -> Handled {
     let account = call.account(call.unit()?)?;
-    let policy = call.look(&account, |settled, _| Ok(convert::policy(settled.account().policy())));
+    let policy = call
+        .look(&account, |settled, _, _| Ok(convert::policy(&settled.account().standing().policy)));
     Ok(Reply::read(&policy.await?)?)
 }
 
@@ -50,6 +50,6 @@ async fn set(call: Call) -> Handled {
     let account = call.account(call.unit()?)?;
     let item = call.item(Asked::SetPolicy(convert::policy_change(&request)))?;
     let done = call.decide(&account, item).await?;
-    let answer = tenant_answer(&call, &account).await?;
+    let answer = Shown::new(&account, call.api.owner()).tenant_answer(&done.receipt)?;
     Ok(Reply::decided(StatusCode::OK, &answer, done.replayed)?)
 }

@@ -5,48 +5,46 @@
 //! the act is refused if the account has changed since.
 
 use purser_ledger::{
-    Account, AccountName, Answer, Command, Confirm, Context, Item, Ledger, Operation, Outcome,
-    Receipt,
+    AccountName, Answer, Command, Confirm, Context, Item, Ledger, Operation, Outcome, Receipt,
 };
 use purser_raft::GroupHistory;
-use purser_types::{History, HistoryError, HistoryReader, LogTime, OperationId, Position};
+use purser_types::{History, HistoryError, HistoryReader, LogTime, Machine, OperationId, Position};
 
 use crate::http::call::Call;
 use crate::http::problem::{NotDone, Refusal};
+use crate::http::routes::Effect;
 use crate::http::routing::{Decision, tenant_not_found};
 use crate::tasks::chain;
 
 /// What an act would do.
-pub(super) struct Rehearsed<'a> {
+pub(super) struct Rehearsed {
     /// What to name when it is done for real.
     pub(super) confirm: Confirm,
     /// What it would answer with.
     pub(super) receipt: Receipt,
-    /// The account afterwards.
-    pub(super) account: &'a Account,
-    /// The history that goes with it.
-    pub(super) history: &'a dyn HistoryReader,
 }
 
-/// Does `act` to a copy of an account and shows what came of it.
-pub(super) async fn rehearse<T: Send + 'static>(
+/// Does `act` to a copy of an account and tells what came of it.
+pub(super) async fn rehearse(
     call: &Call,
     account: &AccountName,
     act: impl FnOnce(Confirm) -> Operation + Send + 'static,
-    show: impl FnOnce(&Rehearsed<'_>) -> Result<T, Refusal> + Send + 'static,
-) -> Result<T, NotDone> {
+) -> Result<Rehearsed, NotDone> {
     let (name, owner) = (account.clone(), call.api.owner().clone());
-    call.confirm(call.api.groups().of(account)).await?;
-    let rehearsing = call.at_leisure(account, move |ledger, history, now| {
-        let mut stage = Stage::new(history);
-        let mut copy = ledger.clone();
-        let confirm = state_of(&copy, &name, history, now)?;
-        let outcome = play(&mut copy, &mut stage, &name, act(confirm), now)?;
-        let receipt = Decision::of(outcome, &owner)?.receipt;
-        let account = copy.account(&name).ok_or_else(tenant_not_found)?;
-        show(&Rehearsed { confirm, receipt, account, history: &stage })
+    let group = call.api.groups().of(account);
+    // The act could change something; its dry run cannot.
+    call.confirm(group, Effect::None).await?;
+    let rehearsing = call.read_long(Effect::None, || {
+        let (mut copy, history, now) = (group.machine(), group.history(), group.now());
+        move || {
+            let now = now.max(copy.log_time());
+            let mut stage = Stage::new(&history);
+            let confirm = state_of(&copy, &name, &history, now)?;
+            let outcome = play(&mut copy, &mut stage, &name, act(confirm), now)?;
+            Ok(Rehearsed { confirm, receipt: Decision::of(outcome, &owner)?.receipt })
+        }
     });
-    rehearsing.await
+    Ok(rehearsing.await?)
 }
 
 /// What names the account's state, with everything applied that is due.

@@ -9,10 +9,8 @@ use purser_api::{
     UnitQuery, paths,
 };
 use purser_ledger::{Account, AccountName, AccountStatus, Ledger, Policy};
-use purser_raft::GroupHistory;
 use purser_types::{TenantId, Unit};
 
-use super::{show_tenant, tenant};
 use crate::http::call::Call;
 use crate::http::convert::{self, Shown};
 use crate::http::describe::{Description, Tag};
@@ -71,16 +69,19 @@ async fn open(call: Call) -> Handled {
     };
     let item = call.item(convert::open(&request, call.api.region(), &default)?)?;
     let done = call.decide(&account, item).await?;
-    let answer = Shown::new(&account, call.api.owner()).opened(&done.receipt)?;
+    let answer = Shown::new(&account, call.api.owner()).tenant_answer(&done.receipt)?;
     Ok(Reply::decided(StatusCode::CREATED, &answer, done.replayed)?)
 }
 
 async fn get(call: Call) -> Handled {
     let account = call.account(call.unit()?)?;
-    let owner = call.api.owner().clone();
-    let name = account.clone();
-    let answer = call.study(&account, move |settled, now| {
-        show_tenant(&Shown::new(&name, &owner), settled.account(), settled.history(), now)
+    let owner = call.api.owner();
+    let answer = call.look(&account, |settled, now, written| {
+        let (shown, seen) = (Shown::new(&account, owner), settled.account());
+        Ok(TenantAnswer {
+            tenant: shown.tenant(seen.standing(), written),
+            balance: shown.balance(&seen.balance(), now, written, 0),
+        })
     });
     Ok(Reply::read(&answer.await?)?)
 }
@@ -96,28 +97,29 @@ async fn list(call: Call) -> Handled {
     };
     let limit = query.limit.get();
     let (owner, caller) = (call.api.owner().clone(), call.caller.clone());
-    let shards: Vec<_> =
-        call.api.groups().all().iter().map(|group| (group.machine(), group.history())).collect();
-    let listing = tokio::task::spawn_blocking(move || {
-        let admits = |account: &Account| admits(account, query.status, &caller);
-        let mut accounts = accounts_after(&shards, after.as_ref(), limit + 1, admits);
-        let more = accounts.len() > limit;
-        accounts.truncate(limit);
-        let last = accounts.last().filter(|_| more).map(|(account, _)| write_name(account.name()));
-        let next_cursor = last.map(|position| scope.seal(&position));
-        let show = |(account, history): &(&Account, &GroupHistory)| {
-            tenant(&Shown::new(account.name(), &owner), account, *history)
-        };
-        let items = accounts.iter().map(show).collect::<Result<_, _>>()?;
-        Ok::<_, Refusal>(api::List { items, has_more: more, next_cursor })
+    let listing = call.read_long(call.effect, || {
+        let groups = call.api.groups().all().iter();
+        let shards: Vec<_> = groups.map(|group| group.machine()).collect();
+        move || {
+            let admits = |account: &Account| admits(account, query.status, &caller);
+            let mut accounts = accounts_after(&shards, after.as_ref(), limit + 1, admits);
+            let more = accounts.len() > limit;
+            accounts.truncate(limit);
+            let last = accounts.last().filter(|_| more).map(|account| write_name(account.name()));
+            let next_cursor = last.map(|position| scope.seal(&position));
+            let show = |account: &&Account| {
+                let shown = Shown::new(account.name(), &owner);
+                shown.tenant(account.standing(), account.head().sequence)
+            };
+            let items = accounts.iter().map(show).collect();
+            Ok(api::List { items, has_more: more, next_cursor })
+        }
     });
-    let listed = listing.await;
-    let listed = listed.map_err(|error| Refusal::internal(format!("a list failed: {error}")))?;
-    Ok(Reply::read(&listed?)?)
+    Ok(Reply::read(&listing.await?)?)
 }
 
 fn admits(account: &Account, status: Option<TenantStatus>, caller: &Token) -> bool {
-    let stands = match account.status() {
+    let stands = match account.standing().status {
         AccountStatus::Open => TenantStatus::Open,
         AccountStatus::Frozen => TenantStatus::Frozen,
         AccountStatus::Closed => TenantStatus::Closed,
@@ -127,19 +129,18 @@ fn admits(account: &Account, status: Option<TenantStatus>, caller: &Token) -> bo
 
 /// The first `count` accounts behind `after`, in the order of their names, over all shards.
 fn accounts_after<'a>(
-    shards: &'a [(Ledger, GroupHistory)],
+    shards: &'a [Ledger],
     after: Option<&AccountName>,
     count: usize,
     admits: impl Fn(&Account) -> bool,
-) -> Vec<(&'a Account, &'a GroupHistory)> {
+) -> Vec<&'a Account> {
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);
     let mut accounts = Vec::new();
-    for (ledger, history) in shards {
+    for ledger in shards {
         let of_shard = ledger.accounts_from(from).map(|account| &**account);
-        let of_shard = of_shard.filter(|account| admits(account)).take(count);
-        accounts.extend(of_shard.map(|account| (account, history)));
+        accounts.extend(of_shard.filter(|account| admits(account)).take(count));
     }
-    accounts.sort_unstable_by(|(one, _), (other, _)| one.name().cmp(other.name()));
+    accounts.sort_unstable_by(|one, other| one.name().cmp(other.name()));
     accounts.truncate(count);
     accounts
 }

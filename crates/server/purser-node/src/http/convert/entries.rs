@@ -52,7 +52,9 @@ impl About {
         let hold = entry.fact.hold();
         let made = entry.fact.new_lot().map(|_| LotNumber(entry.sequence));
         let named = match entry.fact {
-            Fact::LotEffective(lot) | Fact::LotExpired(lot) | Fact::Voided(lot) => Some(lot),
+            Fact::LotEffective(number) | Fact::LotExpired(number) | Fact::Voided { number, .. } => {
+                Some(number)
+            }
             _ => None,
         };
         let origin = hold.map(|hold| hold.number.0).or_else(|| named.map(|lot| lot.0));

@@ -13,4 +13,4 @@ pub(crate) use asked::{
     adjust, authorize, capture, charge, extend, grant, open, policy_change, reclaim, refund,
     release,
 };
-pub(crate) use shown::{Shown, buckets, lot_status, moved, policy, totals_between};
+pub(crate) use shown::{Shown, buckets, lot_status, policy, totals_between};

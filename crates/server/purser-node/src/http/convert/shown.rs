@@ -6,9 +6,8 @@ use std::num::NonZeroU16;
 use purser_api as api;
 use purser_api::{Amount, Moment, TotalAmount};
 use purser_ledger::{
-    Account, AccountName, AccountStatus, Balance, Bucket, Category, Entry, Fact, Hold, HoldKind,
-    HoldState, Last, Lot, LotNumber, LotStatus, LotTerms, Move, Policy, Portion, Receipt,
-    RefundExpired, Source, Total,
+    AccountName, AccountStatus, Balance, Bucket, Category, Hold, HoldKind, HoldState, Last, Lot,
+    LotNumber, LotStatus, LotTerms, Move, Policy, Portion, Receipt, RefundExpired, Standing, Total,
 };
 use purser_types::{Credits, Epoch, LogTime, Owner, Sequence};
 
@@ -30,9 +29,8 @@ impl<'a> Shown<'a> {
         Self { account, owner }
     }
 
-    /// A hold. `moves` are those of the entry that the answer is about: what they took from the
-    /// hold stood behind it too.
-    pub(crate) fn hold(&self, hold: &Hold, moves: &[Move]) -> Result<api::Hold, Refusal> {
+    /// A hold.
+    pub(crate) fn hold(&self, hold: &Hold) -> Result<api::Hold, Refusal> {
         Ok(api::Hold {
             hold_id: api::HoldId::new(hold.number.0, self.owner.clone()),
             tenant: self.account.tenant.clone().into(),
@@ -40,11 +38,11 @@ impl<'a> Shown<'a> {
             status: status_of(hold.state),
             amount: Amount(hold.amount),
             captured_total: Amount(hold.captured),
-            held_remaining: Amount(hold.held()),
+            held_remaining: Amount(hold.held),
             refunded_total: Amount(hold.net_refunded()),
             created_at: Moment(hold.created_at),
             expires_at: Moment(hold.expires_at),
-            lots: self.lots_behind(hold, moves),
+            lots: self.shares(hold.lots.iter().copied()),
             reference: kept(hold.reference.as_deref(), "reference")?,
             sequence: hold.changed_by.into(),
             decided_by: self.decided_by(),
@@ -52,7 +50,7 @@ impl<'a> Shown<'a> {
     }
 
     /// A charge.
-    pub(crate) fn charge(&self, charge: &Hold, moves: &[Move]) -> Result<api::Charge, Refusal> {
+    pub(crate) fn charge(&self, charge: &Hold) -> Result<api::Charge, Refusal> {
         Ok(api::Charge {
             charge_id: api::ChargeId::new(charge.number.0, self.owner.clone()),
             tenant: self.account.tenant.clone().into(),
@@ -60,10 +58,10 @@ impl<'a> Shown<'a> {
             status: status_of(charge.state),
             amount: Amount(charge.amount),
             captured_total: Amount(charge.captured),
-            held_remaining: Amount(charge.held()),
+            held_remaining: Amount(charge.held),
             refunded_total: Amount(charge.net_refunded()),
             created_at: Moment(charge.created_at),
-            lots: self.lots_behind(charge, moves),
+            lots: self.shares(charge.lots.iter().copied()),
             reference: kept(charge.reference.as_deref(), "reference")?,
             sequence: charge.changed_by.into(),
             decided_by: self.decided_by(),
@@ -71,10 +69,10 @@ impl<'a> Shown<'a> {
     }
 
     /// A hold or a charge.
-    pub(crate) fn subject(&self, hold: &Hold, moves: &[Move]) -> Result<api::Subject, Refusal> {
+    pub(crate) fn subject(&self, hold: &Hold) -> Result<api::Subject, Refusal> {
         Ok(match hold.kind {
-            HoldKind::Hold => api::Subject::Hold(self.hold(hold, moves)?),
-            HoldKind::Charge => api::Subject::Charge(self.charge(hold, moves)?),
+            HoldKind::Hold => api::Subject::Hold(self.hold(hold)?),
+            HoldKind::Charge => api::Subject::Charge(self.charge(hold)?),
         })
     }
 
@@ -83,42 +81,13 @@ impl<'a> Shown<'a> {
         api::DecidedBy { region: self.owner.region.clone().into(), role }
     }
 
-    /// The lots behind a hold: what it took and kept, what it pins, and what it gave back just now.
-    fn lots_behind(&self, hold: &Hold, moves: &[Move]) -> Vec<api::LotShare> {
-        let spent = hold.spent.iter().filter_map(|spend| match spend.source {
-            Source::Lot(lot) => Some(Portion { lot, amount: spend.amount }),
-            Source::Debt(_) => None,
-        });
-        let back = moves.iter().filter_map(|step| match (step.from, step.to, step.lot) {
-            (Bucket::Held, Bucket::Available | Bucket::Expired | Bucket::Voided, Some(lot)) => {
-                Some(Portion { lot, amount: step.amount })
-            }
-            _ => None,
-        });
-        self.shares(spent.chain(hold.pins.iter().copied()).chain(back))
-    }
-
-    /// The lots that a hold or charge was made with, from the moves of the entry that made it.
-    pub(crate) fn lots_of_making(&self, moves: &[Move]) -> Vec<api::LotShare> {
-        let taken = moves.iter().filter_map(|step| match (step.from, step.lot) {
-            (Bucket::Available, Some(lot)) => Some(Portion { lot, amount: step.amount }),
-            _ => None,
-        });
-        self.shares(taken)
-    }
-
-    /// Portions with those of one lot put together, in the order in which the lots come first.
+    /// Portions of lots, in their order. What is drawn in one operation names each lot once.
     pub(crate) fn shares(&self, portions: impl Iterator<Item = Portion>) -> Vec<api::LotShare> {
-        let mut shares: Vec<(LotNumber, Credits)> = Vec::new();
-        for Portion { lot, amount } in portions {
-            match shares.iter_mut().find(|(known, _)| *known == lot) {
-                Some((_, sum)) => *sum = sum.checked_add(amount).unwrap_or(Credits::MAX),
-                None => shares.push((lot, amount)),
-            }
-        }
-        let share =
-            |(lot, amount)| api::LotShare { lot_id: self.lot_id(lot), amount: Amount(amount) };
-        shares.into_iter().map(share).collect()
+        let share = |Portion { lot, amount }| api::LotShare {
+            lot_id: self.lot_id(lot),
+            amount: Amount(amount),
+        };
+        portions.map(share).collect()
     }
 
     /// The id of a lot.
@@ -197,28 +166,9 @@ impl<'a> Shown<'a> {
         })
     }
 
-    /// An account as its first entry made it.
-    pub(crate) fn opened(&self, receipt: &Receipt) -> Result<api::TenantAnswer, Refusal> {
-        let Entry { fact, log_time, sequence, .. } = &receipt.entry;
-        let Fact::Opened { home, policy: opened_with, .. } = fact else {
-            return Err(Refusal::internal("an account that was opened by another entry"));
-        };
-        let tenant = api::Tenant {
-            tenant: self.account.tenant.clone().into(),
-            unit: self.account.unit.clone().into(),
-            status: api::TenantStatus::Open,
-            home: home.clone().into(),
-            epoch: FIRST_HOME.into(),
-            policy: policy(opened_with),
-            opened_at: Moment(*log_time),
-            sequence: (*sequence).into(),
-        };
-        Ok(api::TenantAnswer { tenant, balance: self.balance_after(receipt) })
-    }
-
-    /// An account. `opened_at` is the instant of its first entry.
-    pub(crate) fn tenant(&self, account: &Account, opened_at: LogTime) -> api::Tenant {
-        let status = match account.status() {
+    /// An account that stands like this after the entry with `sequence`.
+    pub(crate) fn tenant(&self, standing: &Standing, sequence: Sequence) -> api::Tenant {
+        let status = match standing.status {
             AccountStatus::Open => api::TenantStatus::Open,
             AccountStatus::Frozen => api::TenantStatus::Frozen,
             AccountStatus::Closed => api::TenantStatus::Closed,
@@ -227,17 +177,17 @@ impl<'a> Shown<'a> {
             tenant: self.account.tenant.clone().into(),
             unit: self.account.unit.clone().into(),
             status,
-            home: account.owner().region.into(),
+            home: standing.home.clone().into(),
             epoch: FIRST_HOME.into(),
-            policy: policy(account.policy()),
-            opened_at: Moment(opened_at),
-            sequence: account.head().sequence.into(),
+            policy: policy(&standing.policy),
+            opened_at: Moment(standing.opened_at),
+            sequence: sequence.into(),
         }
     }
 }
 
 /// The sum of the moves from one bucket to another.
-pub(crate) fn moved(moves: &[Move], is_meant: impl Fn(Bucket, Bucket) -> bool) -> Credits {
+pub(super) fn moved(moves: &[Move], is_meant: impl Fn(Bucket, Bucket) -> bool) -> Credits {
     let meant = moves.iter().filter(|step| is_meant(step.from, step.to));
     meant.fold(Credits::ZERO, |sum, step| sum.checked_add(step.amount).unwrap_or(Credits::MAX))
 }

@@ -6,7 +6,7 @@ use purser_api::EntryKind;
 use purser_types::LogTime;
 
 use super::work::{Payer, Payment};
-use super::{Book, BookLot, Stage, WorkState};
+use super::{About, Book, BookLot, Stage, WorkState};
 
 impl Book {
     /// Lets time pass up to `until`, that instant included: what is due takes effect.
@@ -33,27 +33,27 @@ impl Book {
         for hold in ending {
             let before = self.figures();
             self.give_pins_back(hold, WorkState::Expired);
-            self.write(at, EntryKind::HoldExpired, before);
+            self.write(at, EntryKind::HoldExpired, About::work(hold), before);
         }
     }
 
     fn expire_lots(&mut self, at: LogTime) {
-        for lot in self.lots_where(|lot| ends_at(lot) == Some(at)) {
+        for number in self.lots_where(|lot| ends_at(lot) == Some(at)) {
             let before = self.figures();
-            let lot = self.shelf.lot(lot);
+            let lot = self.shelf.lot(number);
             lot.expired += std::mem::take(&mut lot.free);
             lot.stage = Stage::Expired;
-            self.write(at, EntryKind::LotExpired, before);
+            self.write(at, EntryKind::LotExpired, About::lot(number), before);
         }
     }
 
     fn start_lots(&mut self, at: LogTime) {
-        for lot in self.lots_where(|lot| lot.stage == Stage::Waiting && lot.effective_at == at) {
+        for number in self.lots_where(|lot| lot.stage == Stage::Waiting && lot.effective_at == at) {
             let before = self.figures();
-            let lot = self.shelf.lot(lot);
+            let lot = self.shelf.lot(number);
             lot.free = std::mem::take(&mut lot.waiting);
             lot.stage = Stage::Usable;
-            self.write(at, EntryKind::LotEffective, before);
+            self.write(at, EntryKind::LotEffective, About::lot(number), before);
         }
     }
 
@@ -75,7 +75,7 @@ impl Book {
             }
             self.owe_less(owed_since, amount);
             self.replace_owed(of, owed_since, &paid, owed - amount);
-            self.write(at, EntryKind::DebtRepaid, before);
+            self.write(at, EntryKind::DebtRepaid, About::work(of), before);
         }
     }
 

@@ -6,14 +6,14 @@
 //! short, so that a person can check it against the rules by reading.
 //!
 //! What it takes from the service is the order of the calls and the log time of each; amounts,
-//! lots, holds and due events it works out itself. A call that the service accepted and the rules
-//! refuse is a [`BookError`].
+//! lots, holds, due events and refusals it works out itself.
 //!
-//! Not here: idempotency keys (each call is entered once), and whether refusals were right.
+//! Not here: idempotency keys (each call is entered once).
 
 mod asked;
 mod due;
 mod operations;
+mod refusals;
 mod shelf;
 #[cfg(test)]
 mod tests;
@@ -25,6 +25,7 @@ use purser_api::EntryKind;
 use purser_types::LogTime;
 
 pub(crate) use self::asked::{Asked, Capturing, Granting, Opening};
+pub(crate) use self::refusals::BookError;
 pub(crate) use self::shelf::{BookLot, Part, Shelf, Stage};
 pub(crate) use self::work::{Work, WorkState};
 
@@ -52,6 +53,27 @@ pub(crate) struct Throughput {
     pub(crate) reclaimed: u128,
 }
 
+/// What an entry is about, by the sequences of the entries that made it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct About {
+    /// The hold or charge.
+    pub(crate) work: Option<u64>,
+    /// The lot that it made, or that it alone is about.
+    pub(crate) lot: Option<u64>,
+}
+
+impl About {
+    const NOTHING: Self = Self { work: None, lot: None };
+
+    const fn work(number: u64) -> Self {
+        Self { work: Some(number), lot: None }
+    }
+
+    const fn lot(number: u64) -> Self {
+        Self { work: None, lot: Some(number) }
+    }
+}
+
 /// One entry that there must be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Line {
@@ -59,61 +81,12 @@ pub(crate) struct Line {
     pub(crate) at: LogTime,
     /// What happened.
     pub(crate) kind: EntryKind,
+    /// What it is about.
+    pub(crate) about: About,
     /// The buckets before it.
     pub(crate) before: Figures,
     /// The buckets after it.
     pub(crate) after: Figures,
-}
-
-/// The rules refuse what the service accepted.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum BookError {
-    /// Too few credits.
-    #[error("{asked} credits were asked for and only {available} were available")]
-    TooFewCredits {
-        /// What was asked for beyond what was held.
-        asked: u64,
-        /// What was available.
-        available: u64,
-    },
-    /// There is no such hold, charge or lot.
-    #[error("there is no {what} {number}")]
-    Unknown {
-        /// What kind of thing.
-        what: &'static str,
-        /// Its number.
-        number: u64,
-    },
-    /// The hold had ended.
-    #[error("hold {hold} had ended ({state:?})")]
-    Ended {
-        /// The hold.
-        hold: u64,
-        /// How it had ended.
-        state: WorkState,
-    },
-    /// More was given back than was taken.
-    #[error("{asked} credits of {of} were asked back and only {refundable} could be refunded")]
-    NotRefundable {
-        /// The hold or charge.
-        of: u64,
-        /// What was asked for.
-        asked: u64,
-        /// What could be given back.
-        refundable: u64,
-    },
-    /// Nothing was refunded, or it was reclaimed before.
-    #[error("there was nothing to reclaim of {of}")]
-    NothingToReclaim {
-        /// The hold or charge.
-        of: u64,
-    },
-    /// The lot's end had come before it started.
-    #[error("the grant had expired before it was made")]
-    GrantExpired,
-    /// The account was open, or not open yet.
-    #[error("the account was opened twice, or used before it was opened")]
-    Opening,
 }
 
 /// One account.
@@ -171,24 +144,20 @@ impl Book {
     /// Enters a call that the service accepted at `at`, after everything that was due by then.
     pub(crate) fn enter(&mut self, asked: &Asked, at: LogTime) -> Result<(), BookError> {
         self.let_pass(at);
-        let is_open = self.opening.is_some();
-        if is_open == matches!(asked, Asked::Open(_)) {
-            return Err(BookError::Opening);
-        }
+        self.refuse(asked, at)?;
         let before = self.figures();
-        let kind = self.apply(asked, at)?;
-        self.write(at, kind, before);
+        let (kind, about) = self.apply(asked, at);
+        self.write(at, kind, about, before);
         self.repay(at);
         Ok(())
     }
 
-    fn hold(&self, number: u64) -> Result<&Work, BookError> {
-        let found = self.works.get(&number).filter(|work| !work.is_charge);
-        found.ok_or(BookError::Unknown { what: "hold", number })
+    fn is_open(&self) -> bool {
+        self.opening.is_some()
     }
 
-    fn any_work(&self, number: u64) -> Result<&Work, BookError> {
-        self.works.get(&number).ok_or(BookError::Unknown { what: "hold or charge", number })
+    fn debt_limit(&self) -> u64 {
+        self.opening.unwrap_or_default().debt_limit
     }
 
     fn work(&mut self, number: u64) -> &mut Work {
@@ -199,7 +168,7 @@ impl Book {
         u64::try_from(self.lines.len()).unwrap_or(u64::MAX).saturating_add(1)
     }
 
-    fn write(&mut self, at: LogTime, kind: EntryKind, before: Figures) {
-        self.lines.push(Line { at, kind, before, after: self.figures() });
+    fn write(&mut self, at: LogTime, kind: EntryKind, about: About, before: Figures) {
+        self.lines.push(Line { at, kind, about, before, after: self.figures() });
     }
 }

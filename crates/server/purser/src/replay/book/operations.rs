@@ -4,38 +4,39 @@ use purser_api::EntryKind;
 use purser_types::{LogTime, Span};
 
 use super::work::{Payer, Payment};
-use super::{
-    Asked, Book, BookError, BookLot, Capturing, Figures, Granting, Part, Stage, Work, WorkState,
-};
+use super::{About, Asked, Book, BookLot, Capturing, Granting, Part, Stage, Work, WorkState};
+
+/// What an entry says happened, and to what.
+type Happened = (EntryKind, About);
 
 impl Book {
-    pub(super) fn apply(&mut self, asked: &Asked, at: LogTime) -> Result<EntryKind, BookError> {
+    /// Carries out a call that [`Book::refuse`] does not refuse.
+    pub(super) fn apply(&mut self, asked: &Asked, at: LogTime) -> Happened {
         match asked {
             Asked::Open(opening) => {
                 self.opening = Some(*opening);
-                Ok(EntryKind::Open)
+                (EntryKind::Open, About::NOTHING)
             }
-            Asked::Grant(granting) => self.grant(granting, at),
+            Asked::Grant(granting) => {
+                let lot = self.grant(granting, at);
+                (EntryKind::Grant, About::lot(lot))
+            }
             Asked::Authorize { amount, ttl } => self.authorize(*amount, *ttl, at),
             Asked::Capture(capturing) => self.capture(capturing),
             Asked::Release { hold } => self.release(*hold),
-            Asked::Charge { amount, allow_debt } => self.charge(*amount, *allow_debt, at),
+            Asked::Charge { amount, .. } => self.charge(*amount, at),
             Asked::Refund { of, amount } => self.refund(*of, *amount, at),
             Asked::Reclaim { of } => self.reclaim(*of),
             Asked::Void { lot } => self.void(*lot),
         }
     }
 
-    fn grant(&mut self, granting: &Granting, at: LogTime) -> Result<EntryKind, BookError> {
+    fn grant(&mut self, granting: &Granting, at: LogTime) -> u64 {
         let effective_at = granting.effective_at.unwrap_or(at);
-        if granting.expires_at.is_some_and(|end| end <= at.max(effective_at)) {
-            return Err(BookError::GrantExpired);
-        }
-        self.put_lot(granting, effective_at, effective_at <= at);
-        Ok(EntryKind::Grant)
+        self.put_lot(granting, effective_at, effective_at <= at)
     }
 
-    fn put_lot(&mut self, granting: &Granting, effective_at: LogTime, usable: bool) {
+    fn put_lot(&mut self, granting: &Granting, effective_at: LogTime, usable: bool) -> u64 {
         let (waiting, free) = if usable { (0, granting.amount) } else { (granting.amount, 0) };
         let lot = BookLot {
             amount: granting.amount,
@@ -51,11 +52,12 @@ impl Book {
             expired: 0,
             voided: 0,
         };
-        self.shelf.lots.insert(self.next_sequence(), lot);
+        let sequence = self.next_sequence();
+        self.shelf.lots.insert(sequence, lot);
+        sequence
     }
 
-    fn authorize(&mut self, amount: u64, ttl: Span, at: LogTime) -> Result<EntryKind, BookError> {
-        self.refuse_unless_payable(amount, false)?;
+    fn authorize(&mut self, amount: u64, ttl: Span, at: LogTime) -> Happened {
         let pins = self.shelf.draw(amount);
         for pin in &pins {
             self.shelf.lot(pin.lot).held += pin.amount;
@@ -69,74 +71,51 @@ impl Book {
         self.works.insert(sequence, work);
         self.active.insert(sequence);
         self.throughput.authorized += u128::from(amount);
-        Ok(EntryKind::Authorize)
+        (EntryKind::Authorize, About::work(sequence))
     }
 
-    fn capture(&mut self, asked: &Capturing) -> Result<EntryKind, BookError> {
-        let work = self.hold(asked.hold)?;
-        let (state, held) = (work.state, work.held());
-        let left = work.amount.saturating_sub(work.captured);
-        if state == WorkState::Expired && asked.even_if_expired {
-            let amount = asked.amount.unwrap_or(left);
-            return self.late_capture(asked.hold, amount, asked.allow_debt);
-        }
-        if state != WorkState::Active {
-            return Err(BookError::Ended { hold: asked.hold, state });
+    fn capture(&mut self, asked: &Capturing) -> Happened {
+        let hold = asked.hold;
+        let work = self.work(hold);
+        let held = work.held();
+        if work.state == WorkState::Expired {
+            let amount = work.late_amount(asked.amount);
+            return self.late_capture(hold, amount);
         }
         let amount = asked.amount.unwrap_or(held);
         if amount == 0 {
-            return self.release(asked.hold);
+            return self.release(hold);
         }
         let from_hold = amount.min(held);
-        self.refuse_unless_payable(amount - from_hold, asked.allow_debt)?;
-        for part in self.work(asked.hold).unpin_first(from_hold) {
+        for part in self.work(hold).unpin_first(from_hold) {
             let lot = self.shelf.lot(part.lot);
             lot.held -= part.amount;
             lot.used += part.amount;
-            self.pay(asked.hold, Payer::Lot(part.lot), part.amount);
+            self.pay(hold, Payer::Lot(part.lot), part.amount);
         }
-        self.take(asked.hold, amount - from_hold);
-        self.count_capture(asked.hold, amount);
+        self.take(hold, amount - from_hold);
+        self.count_capture(hold, amount);
         if asked.last {
-            self.give_pins_back(asked.hold, WorkState::Captured);
+            self.give_pins_back(hold, WorkState::Captured);
         }
-        self.touch(asked.hold);
-        Ok(EntryKind::Capture)
+        self.touch(hold);
+        (EntryKind::Capture, About::work(hold))
     }
 
-    fn late_capture(
-        &mut self,
-        hold: u64,
-        amount: u64,
-        allow_debt: bool,
-    ) -> Result<EntryKind, BookError> {
-        if amount == 0 {
-            return Err(BookError::Ended { hold, state: WorkState::Expired });
-        }
-        self.refuse_unless_payable(amount, allow_debt)?;
+    fn late_capture(&mut self, hold: u64, amount: u64) -> Happened {
         self.take(hold, amount);
         self.count_capture(hold, amount);
         self.work(hold).state = WorkState::Captured;
         self.touch(hold);
-        Ok(EntryKind::LateCapture)
+        (EntryKind::LateCapture, About::work(hold))
     }
 
-    fn release(&mut self, hold: u64) -> Result<EntryKind, BookError> {
-        let state = self.hold(hold)?.state;
-        if state != WorkState::Active {
-            return Err(BookError::Ended { hold, state });
-        }
+    fn release(&mut self, hold: u64) -> Happened {
         self.give_pins_back(hold, WorkState::Released);
-        Ok(EntryKind::Release)
+        (EntryKind::Release, About::work(hold))
     }
 
-    fn charge(
-        &mut self,
-        amount: u64,
-        allow_debt: bool,
-        at: LogTime,
-    ) -> Result<EntryKind, BookError> {
-        self.refuse_unless_payable(amount, allow_debt)?;
+    fn charge(&mut self, amount: u64, at: LogTime) -> Happened {
         let sequence = self.next_sequence();
         let mut work = new_work(amount, at, sequence);
         work.is_charge = true;
@@ -145,20 +124,11 @@ impl Book {
         self.work(sequence).made_from = taken;
         self.throughput.authorized += u128::from(amount);
         self.count_capture(sequence, amount);
-        Ok(EntryKind::Charge)
+        (EntryKind::Charge, About::work(sequence))
     }
 
-    fn refund(
-        &mut self,
-        of: u64,
-        amount: Option<u64>,
-        at: LogTime,
-    ) -> Result<EntryKind, BookError> {
-        let refundable = self.any_work(of)?.refundable();
-        let amount = amount.unwrap_or(refundable);
-        if amount == 0 || amount > refundable {
-            return Err(BookError::NotRefundable { of, asked: amount, refundable });
-        }
+    fn refund(&mut self, of: u64, amount: Option<u64>, at: LogTime) -> Happened {
+        let amount = amount.unwrap_or_else(|| self.work(of).refundable());
         let lapsed_before = self.shelf.sum(|lot| lot.expired);
         for payment in self.work(of).take_last(amount) {
             match payment.payer {
@@ -171,17 +141,17 @@ impl Book {
             }
         }
         let lapsed = self.shelf.sum(|lot| lot.expired) - lapsed_before;
-        self.regrant(lapsed, at);
+        let lot = self.regrant(lapsed, at);
         self.work(of).refunded += amount;
         self.throughput.refunded += u128::from(amount);
         self.touch(of);
-        Ok(EntryKind::Refund)
+        (EntryKind::Refund, About { work: Some(of), lot })
     }
 
     /// A lot that makes up for what lapsed in a refund, where the account's policy says so.
-    fn regrant(&mut self, lapsed: u64, at: LogTime) {
+    fn regrant(&mut self, lapsed: u64, at: LogTime) -> Option<u64> {
         let days = self.opening.unwrap_or_default().regrant_days;
-        let Some(days) = days.filter(|_| lapsed > 0) else { return };
+        let days = days.filter(|_| lapsed > 0)?;
         let granting = Granting {
             amount: lapsed,
             promotional: true,
@@ -189,39 +159,23 @@ impl Book {
             effective_at: None,
             expires_at: Some(at.saturating_add(Span::from_days(u64::from(days.get())))),
         };
-        self.put_lot(&granting, at, true);
+        Some(self.put_lot(&granting, at, true))
     }
 
-    fn reclaim(&mut self, of: u64) -> Result<EntryKind, BookError> {
-        let work = self.any_work(of)?;
-        let amount = work.given_back();
-        if work.reclaimed.is_some() || amount == 0 {
-            return Err(BookError::NothingToReclaim { of });
-        }
+    fn reclaim(&mut self, of: u64) -> Happened {
+        let amount = self.work(of).given_back();
         self.take(of, amount);
         self.work(of).reclaimed = Some(amount);
         self.throughput.reclaimed += u128::from(amount);
         self.touch(of);
-        Ok(EntryKind::Reclaim)
+        (EntryKind::Reclaim, About::work(of))
     }
 
-    fn void(&mut self, number: u64) -> Result<EntryKind, BookError> {
-        let unknown = BookError::Unknown { what: "lot", number };
-        let lot = self.shelf.lots.get_mut(&number).ok_or(unknown)?;
+    fn void(&mut self, number: u64) -> Happened {
+        let lot = self.shelf.lot(number);
         lot.voided += std::mem::take(&mut lot.free) + std::mem::take(&mut lot.waiting);
         lot.stage = Stage::Voided;
-        Ok(EntryKind::Void)
-    }
-
-    fn refuse_unless_payable(&self, amount: u64, allow_debt: bool) -> Result<(), BookError> {
-        let Figures { available, debt, .. } = self.figures();
-        let limit = self.opening.unwrap_or_default().debt_limit;
-        let missing = amount.saturating_sub(available);
-        if missing == 0 || (allow_debt && debt + missing <= limit) {
-            Ok(())
-        } else {
-            Err(BookError::TooFewCredits { asked: amount, available })
-        }
+        (EntryKind::Void, About::lot(number))
     }
 
     /// Takes `amount` from what is available, and owes the rest. Returns what lots paid.

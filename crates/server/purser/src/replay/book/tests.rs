@@ -105,11 +105,13 @@ fn over_capture_is_refused_or_owed_and_a_grant_pays_debt_first() {
     account.enter(0, &grant(100, None));
     let hold = account.enter(1, &authorize(80));
     let refusal = account.refused(2, &capture(hold, 130));
-    assert_eq!(refusal, BookError::TooFewCredits { asked: 50, available: 20 });
+    assert_eq!(refusal, BookError::TooFewCredits { asked: 50, available: 20, short_by: 30 });
     account.check(2, [20, 80, 0, 0, 0]);
     account.enter(3, &capture_or_owe(hold, 130));
     account.check(3, [0, 0, 130, 0, 30]);
-    account.refused(4, &authorize(1));
+    // One credit, and before it the thirty that are owed.
+    let owing = BookError::TooFewCredits { asked: 1, available: 0, short_by: 31 };
+    assert_eq!(account.refused(4, &authorize(1)), owing);
     account.enter(5, &grant(50, None));
     account.check(5, [20, 0, 130, 0, 0]);
     account.refused(6, &authorize(21));

@@ -73,6 +73,12 @@ impl Work {
         self.payments.iter().map(|payment| payment.amount).sum()
     }
 
+    /// What a capture takes that comes after the hold's end and names no amount, or `asked`: as much
+    /// as it would have been in time.
+    pub(crate) fn late_amount(&self, asked: Option<u64>) -> u64 {
+        asked.unwrap_or_else(|| self.amount.saturating_sub(self.captured))
+    }
+
     /// What was refunded and not reclaimed.
     pub(crate) fn given_back(&self) -> u64 {
         self.refunded.saturating_sub(self.reclaimed.unwrap_or_default())

@@ -7,7 +7,7 @@ use purser_api::{
 use purser_types::{Credits, IdempotencyKey, OperationId, Owner, Region, Sequence, Span, TenantId};
 
 use super::*;
-use crate::replay::book::{Capturing, Granting, Opening};
+use crate::replay::book::{Asked, Capturing, Granting, Opening};
 use crate::replay::wire::{Receipt, Refusal, Verdict};
 
 /// A tenant at a service without faults, and what was asked of it.
@@ -76,9 +76,8 @@ fn grant(amount: u64, expires_at: Option<LogTime>) -> Asked {
 
 /// A service that has the book's opinion of everything.
 fn shown(book: &Book, keys: &[Option<&str>]) -> Shown {
-    let entry = |(place, line): (usize, &Line)| {
-        entry(place, line, keys.get(place).copied().flatten(), book)
-    };
+    let entry =
+        |(place, line): (usize, &Line)| entry(place, line, keys.get(place).copied().flatten());
     let hold = |(number, work): (&u64, &Work)| hold(*number, work);
     Shown {
         balance: balance(book),
@@ -89,7 +88,7 @@ fn shown(book: &Book, keys: &[Option<&str>]) -> Shown {
     }
 }
 
-fn entry(place: usize, line: &Line, key: Option<&str>, book: &Book) -> Entry {
+fn entry(place: usize, line: &Line, key: Option<&str>) -> Entry {
     let sequence = u64::try_from(place).unwrap() + 1;
     let posting =
         |(bucket, amount)| Posting { bucket, amount: SignedAmount::from_number(amount).unwrap() };
@@ -100,18 +99,15 @@ fn entry(place: usize, line: &Line, key: Option<&str>, book: &Book) -> Entry {
         postings: postings_of(line).into_iter().map(posting).collect(),
         operation_id: OperationName(OperationId::default()),
         idempotency_key: key.map(|key| KeyText(IdempotencyKey::parse(key).unwrap())),
-        hold_id: book
-            .works()
-            .contains_key(&sequence)
-            .then(|| HoldId::new(Sequence(sequence), owner())),
+        hold_id: line.about.work.map(|hold| HoldId::new(Sequence(hold), owner())),
         charge_id: None,
-        lot_id: None,
+        lot_id: line.about.lot.map(|lot| LotId::new(Sequence(lot), owner())),
         original_sequence: None,
         reason: None,
         actor: "test".to_owned(),
         metadata: Default::default(),
-        prev_hash: String::new(),
-        hash: String::new(),
+        prev_hash: format!("hash-{place}"),
+        hash: format!("hash-{sequence}"),
     }
 }
 
@@ -197,8 +193,7 @@ fn hold(number: u64, work: &Work) -> Hold {
 }
 
 fn verdict(case: &Case) -> Result<Compared, Difference> {
-    let until = case.shown.balance.as_of.log_time.0;
-    let book = rebuild(&case.journal, &case.shown.entries, until)?;
+    let book = rebuild(&case.journal, &case.shown.entries, &case.shown.balance.as_of)?;
     compare(&case.journal, &book, &case.shown)
 }
 
@@ -220,11 +215,16 @@ fn a_service_without_faults_is_equal() {
 fn a_wrong_figure_is_found() {
     check_found(|case| case.shown.balance.buckets.used = amount(44), "balance");
     check_found(|case| case.shown.balance.totals.released = TotalAmount(0), "released");
+    check_found(|case| case.shown.balance.totals.expired = TotalAmount(1), "expired");
     check_found(|case| case.shown.lots[0].free = amount(1), "lot l2-0-us");
+    let twice = |case: &mut Case| case.shown.lots[1] = case.shown.lots[0].clone();
+    check_found(twice, "lot l2-0-us: listed twice");
     check_found(|case| case.shown.lots[1].used = amount(6), "lot l3-0-us");
     check_found(|case| case.shown.holds[0].captured_total = amount(50), "hold 4");
     check_found(|case| case.shown.holds[1].status = HoldStatus::Released, "hold 6");
     check_found(|case| drop(case.shown.holds.pop()), "number of holds");
+    let twice = |case: &mut Case| case.shown.holds[1] = case.shown.holds[0].clone();
+    check_found(twice, "number of holds");
 }
 
 #[test]
@@ -235,7 +235,12 @@ fn a_wrong_entry_is_found() {
     };
     check_found(too_much, "entry 4, postings");
     check_found(|case| case.shown.entries[6].log_time = Moment(second(32)), "entry 7, log time");
-    check_found(|case| drop(case.shown.entries.pop()), "entry 8: missing");
+    check_found(|case| drop(case.shown.entries.pop()), "last entry of the balance");
+    let other_hold = |case: &mut Case| {
+        case.shown.entries[4].hold_id = Some(HoldId::new(Sequence(6), owner()));
+    };
+    check_found(other_hold, "entry 5, subject");
+    check_found(|case| case.shown.entries[2].hash.clear(), "entry 4, hash of the entry before");
     check_found(|case| drop(case.shown.entries.remove(6)), "entry 7, sequence");
     let twice = |case: &mut Case| {
         let mut again = case.shown.entries[7].clone();
@@ -278,13 +283,54 @@ fn a_refused_call_with_an_effect_is_found() {
     check_found(paid, "its call was refused");
 }
 
+/// Refuses a call that was sent after the fifth entry, with this code.
+fn refuse(case: &mut Case, asked: Asked, code: &str) {
+    case.journal.open("wrong", asked);
+    case.journal.calls.get_mut("wrong").unwrap().seen_before = 5;
+    let refusal = Refusal { code: code.to_owned(), available: None, short_by: None };
+    case.journal.close("wrong", &Verdict::Refused(refusal));
+}
+
 #[test]
-fn a_refusal_that_names_what_never_was_available_is_found() {
-    let wrong = |case: &mut Case| {
-        let refusal = Refusal { code: "x".to_owned(), available: Some(26), short_by: Some(74) };
-        case.journal.calls.get_mut("refused").unwrap().verdict = Some(Verdict::Refused(refusal));
+fn a_refusal_that_never_was_right_is_found() {
+    let figures = |available, short_by| {
+        move |case: &mut Case| {
+            let code = "insufficient_credits".to_owned();
+            let refusal = Refusal { code, available: Some(available), short_by: Some(short_by) };
+            let call = case.journal.calls.get_mut("refused").unwrap();
+            call.verdict = Some(Verdict::Refused(refusal));
+        }
     };
-    check_found(wrong, "26 available, which never was so");
+    check_found(figures(26, 74), "which never was right");
+    check_found(figures(25, 74), "which never was right");
+    let release =
+        |code: &'static str| move |case: &mut Case| refuse(case, Asked::Release { hold: 4 }, code);
+    check_found(release("already_released"), "already_released, which never was right");
+    check_found(release("hold_expired"), "hold_expired, which never was right");
+    check_found(release("key_reused"), "key_reused, which never was right");
+    let refund = Asked::Refund { of: 4, amount: Some(1) };
+    let refund = |case: &mut Case| refuse(case, refund, "refund_exceeds_captured");
+    check_found(refund, "refund_exceeds_captured, which never was right");
+}
+
+#[test]
+fn a_refusal_that_was_right_at_some_time_since_its_call_was_sent_is_none() {
+    let mut case = case();
+    refuse(&mut case, Asked::Release { hold: 6 }, "hold_expired");
+    assert!(verdict(&case).is_ok());
+    let mut case = self::case();
+    refuse(&mut case, Asked::Release { hold: 4 }, "already_captured");
+    assert!(verdict(&case).is_ok());
+}
+
+/// What is due and not written down yet counts in the figures and has no entry.
+#[test]
+fn the_last_due_events_need_not_be_written_down() {
+    let mut case = case();
+    case.shown.entries.truncate(6);
+    case.shown.balance.as_of.sequence = SequenceNumber(Sequence(6));
+    let expected = Compared { entries: 6, lots: 2, works: 2, answers: 6, refusals: 1 };
+    assert_eq!(verdict(&case), Ok(expected));
 }
 
 #[test]
