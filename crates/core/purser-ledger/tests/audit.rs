@@ -155,6 +155,47 @@ fn an_entry_that_shows_what_its_moves_do_not_make_is_found() {
 }
 
 #[test]
+fn a_standing_that_changes_beside_what_its_entry_is_about_is_found() {
+    use purser_ledger::{AccountStatus, Fact, Standing};
+    let (ledger, _) = lived();
+    let standing = ledger.account(&name()).unwrap().standing().clone();
+    let frozen = Standing { status: AccountStatus::Frozen, ..standing.clone() };
+    let becomes = |fact: Fact| move |entry: &mut Entry| entry.fact = fact;
+    check_finds_forged(7, becomes(Fact::Frozen(standing.clone())), "the status is Open");
+    check_finds_forged(7, becomes(Fact::Unfrozen(frozen.clone())), "the status is Frozen");
+    check_finds_forged(7, becomes(Fact::PolicySet(frozen.clone())), "the status is Frozen");
+    check_finds_forged(7, becomes(Fact::Closed(frozen.clone())), "the status is Frozen");
+    let policy = Policy { debt_limit: credits(5), ..Policy::default() };
+    let lenient = Standing { policy, ..frozen.clone() };
+    check_finds_forged(7, becomes(Fact::Frozen(lenient)), "the policy");
+    let moved = Standing { home: Region::parse("eu").unwrap(), ..frozen.clone() };
+    check_finds_forged(7, becomes(Fact::Frozen(moved)), "the home");
+    let younger = Standing { opened_at: at(7), ..frozen };
+    check_finds_forged(7, becomes(Fact::Frozen(younger)), "the time of opening");
+    let again = Fact::Opened { account: name(), standing };
+    check_finds_forged(7, becomes(again), "opened again");
+}
+
+#[test]
+fn a_hold_that_does_not_show_what_was_made_and_moved_is_found() {
+    use purser_ledger::{Fact, Hold};
+    let show = |change: fn(&mut Hold)| {
+        move |entry: &mut Entry| match &mut entry.fact {
+            Fact::Authorized(hold) | Fact::Captured(hold) | Fact::Released(hold) => change(hold),
+            other => panic!("{other:?}"),
+        }
+    };
+    check_finds_forged(3, show(|hold| hold.held = credits(39)), "credits held by hold 3");
+    check_finds_forged(3, show(|hold| hold.lots[0].amount = credits(41)), "the lots of hold 3");
+    check_finds_forged(3, show(|hold| hold.number = HoldNumber(Sequence(9))), "number of a new");
+    check_finds_forged(3, show(|hold| hold.state = HoldState::Captured), "state of a new hold");
+    check_finds_forged(5, show(|hold| hold.held = credits(1)), "credits held by hold 3");
+    check_finds_forged(6, show(|hold| hold.lots = Box::default()), "the lots of hold 4");
+    check_finds_forged(6, show(|hold| hold.number = HoldNumber(Sequence(9))), "was never made");
+    check_finds_forged(7, |entry| entry.fact = Fact::AdjustedDown, "held by no hold");
+}
+
+#[test]
 fn a_hold_that_comes_back_or_ends_twice_is_found() {
     use purser_ledger::Fact;
     let revive = |entry: &mut Entry| {

@@ -5,7 +5,7 @@
 //! clock runs ahead of the others does not stamp, nor does one that does not know the clocks of a
 //! majority. The rule is a pure function, [`judge`]; nothing here sets a clock.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use purser_types::{LogTime, Span};
 
@@ -18,6 +18,11 @@ pub const TOLERANCE_MICROS: i64 = 5_000_000;
 pub trait Clock: Send + Sync + 'static {
     /// The present instant. May jump in either direction.
     fn now(&self) -> LogTime;
+
+    /// The present instant by a clock that nobody sets: only good for how long something took.
+    fn steady(&self) -> Instant {
+        Instant::now()
+    }
 }
 
 /// The clock of the operating system.
@@ -92,17 +97,26 @@ pub fn judge(own_micros: i64, others: &[i64]) -> ClockVerdict {
     }
 }
 
-/// How long ago `stamp` was, for a node whose clock says `now` and is worth `verdict`; `None` if
-/// that clock cannot tell.
+/// How long ago `stamp` was, for a node whose clock says `now` and is worth `verdict`, and which has
+/// applied nothing for so long; `None` if that clock cannot tell.
 ///
 /// A clock that runs ahead tells more than it was, which a reader can live with. One that is behind
-/// would tell less, down to nothing at all, and nobody may take "unknown" for "just now".
-pub(crate) fn age(now: LogTime, stamp: LogTime, verdict: Option<ClockVerdict>) -> Option<Span> {
-    match verdict {
+/// would tell less, down to nothing at all, and nobody may take "unknown" for "just now". Two good
+/// clocks may differ too, so it is never less than the time for which nothing was applied: that a
+/// node is cut off shows whatever its clock says.
+pub(crate) fn age(
+    now: LogTime,
+    stamp: LogTime,
+    verdict: Option<ClockVerdict>,
+    since_applied: Duration,
+) -> Option<Span> {
+    let told = match verdict {
         Some(ClockVerdict::Good | ClockVerdict::Ahead) => Some(now.since(stamp)),
         Some(ClockVerdict::Behind) => None,
         None => (stamp <= now).then(|| now.since(stamp)),
-    }
+    };
+    let quiet = u64::try_from(since_applied.as_micros()).unwrap_or(u64::MAX);
+    told.map(|told| told.max(Span::from_micros(quiet)))
 }
 
 #[cfg(test)]
@@ -138,7 +152,7 @@ mod tests {
     #[test]
     fn an_age_that_a_clock_cannot_tell_is_not_nothing() {
         let at = |seconds: u64| LogTime::from_unix_micros(seconds * 1_000_000).unwrap();
-        let age = |now, verdict| age(at(now), at(100), verdict).map(Span::as_secs);
+        let age = |now, verdict| age(at(now), at(100), verdict, Duration::ZERO).map(Span::as_secs);
         assert_eq!(age(103, Some(ClockVerdict::Good)), Some(3));
         // The stamp is another good clock's, which may be a little ahead.
         assert_eq!(age(99, Some(ClockVerdict::Good)), Some(0));
@@ -147,5 +161,19 @@ mod tests {
         assert_eq!(age(103, Some(ClockVerdict::Behind)), None);
         assert_eq!(age(103, None), Some(3));
         assert_eq!(age(90, None), None);
+    }
+
+    #[test]
+    fn an_age_is_at_least_the_time_for_which_nothing_was_applied() {
+        let at = |seconds: u64| LogTime::from_unix_micros(seconds * 1_000_000).unwrap();
+        let age = |now, verdict| {
+            age(at(now), at(100), verdict, Duration::from_secs(7)).map(Span::as_secs)
+        };
+        // The clock that stamped is 9 s ahead of this one, and both are good.
+        assert_eq!(age(98, Some(ClockVerdict::Good)), Some(7));
+        // Cut off, and set back since.
+        assert_eq!(age(101, None), Some(7));
+        assert_eq!(age(120, None), Some(20));
+        assert_eq!(age(98, Some(ClockVerdict::Behind)), None);
     }
 }

@@ -70,7 +70,7 @@ pub enum ChangeError {
     /// Nothing happened: the group has stopped on this node.
     #[error("the group has stopped on this node")]
     Stopped,
-    /// The change may still come about.
+    /// The change may have come about, or half of it, or may yet.
     #[error("the outcome of the change is unknown")]
     OutcomeUnknown,
 }

@@ -110,7 +110,7 @@ pub struct CheckAnswer {
     pub allowed: bool,
     /// The lots it would have pinned.
     pub lots: Vec<LotShare>,
-    /// How much would have to be granted, debt included; zero if nothing is missing.
+    /// How much would have to be granted, debt included; zero unless too few credits are the reason.
     pub short_by: Amount,
     /// The code of the problem it would have been refused with; `null` if allowed.
     pub reason: Option<String>,

@@ -90,12 +90,16 @@ pub(crate) enum Effect {
 impl AttemptError {
     pub(crate) fn effect(&self) -> Effect {
         match self {
-            Self::Problem { problem, .. } => match (problem.outcome, problem.status) {
-                (Outcome::Unknown, _) => Effect::Unknown,
+            Self::Problem { problem, .. } => match (problem.outcome, problem.status, problem.retry)
+            {
+                (Outcome::Unknown, _, _) => Effect::Unknown,
                 // These come from the log, where the key was looked up first. All others come from
-                // in front of it and know nothing of earlier attempts.
-                (Outcome::NothingHappened, 402 | 404 | 409 | 422) => Effect::Decided,
-                (Outcome::NothingHappened, _) => Effect::Nothing,
+                // in front of it and know nothing of earlier attempts; what may be asked again
+                // later under the same key has not been decided.
+                (Outcome::NothingHappened, 402 | 404 | 409 | 422, Retry::Never | Retry::NewKey) => {
+                    Effect::Decided
+                }
+                (Outcome::NothingHappened, _, _) => Effect::Nothing,
             },
             Self::NotSent(_) | Self::NoTime => Effect::Nothing,
             Self::NoAnswer(_) | Self::Unreadable { .. } => Effect::Unknown,

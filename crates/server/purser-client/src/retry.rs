@@ -170,6 +170,10 @@ mod tests {
             let (result, _) = play(limits(Duration::from_secs(10)), failures.map(problem)).await;
             assert!(matches!(result, Err(GaveUp { may_have_happened: true, .. })), "{last}");
         }
+        let refused = [ProblemCode::ChangeRefused; 100];
+        let failures = [ProblemCode::OutcomeUnknown].into_iter().chain(refused);
+        let (result, _) = play(limits(Duration::from_secs(10)), failures.map(problem)).await;
+        assert!(matches!(result, Err(GaveUp { may_have_happened: true, .. })));
         let failures = [ProblemCode::OutcomeUnknown, ProblemCode::InsufficientCredits];
         let (result, _) = play(limits(Duration::from_secs(10)), failures.map(problem)).await;
         assert!(matches!(result, Err(GaveUp { may_have_happened: false, .. })));

@@ -147,10 +147,10 @@ impl Node {
     /// Ends the node in order, within about `grace`: no longer ready, no new connections, requests
     /// in flight finished, leadership handed over, tasks ended, files closed.
     pub fn shutdown(&self, grace: Duration) -> BoxFuture<'_, ()> {
-        Box::pin(self.shut_down(grace))
+        Box::pin(self.shutdown_now(grace))
     }
 
-    async fn shut_down(&self, grace: Duration) {
+    async fn shutdown_now(&self, grace: Duration) {
         let deadline = Instant::now() + grace;
         self.api.drain();
         // A part is kept for handing over, which is what others wait for.

@@ -121,8 +121,8 @@ pub struct LimitSettings {
     pub write_stall: Duration,
     /// How long a caller may take to take a whole answer.
     pub answer: Duration,
-    /// Reads that go through an account's history, or through all accounts, at once. Each has a
-    /// thread and keeps a copy of a shard's state. Further ones wait for as long as their requests
+    /// Reads that go through an account's history or through all accounts, and dry runs, at once.
+    /// Each has a thread and keeps a copy of a shard's state. Further ones wait for as long as their requests
     /// may take.
     pub long_reads_max: usize,
     /// How long a request may take from its headers to its answer.

@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use purser_types::{Credits, HistoryError, HistoryReader, LogTime, OperationId, Sequence};
 
-use super::{Account, AccountNumber, Head, Scratch, Scribe, read_entry};
+use super::{Account, AccountNumber, Head, Scratch, Scribe};
 use crate::balance::Balance;
 use crate::chain::Hashed;
 use crate::command::{AccountName, HoldNumber, LotNumber, Target};
@@ -151,16 +151,6 @@ impl Account {
             entries.push(hashed);
         }
         Ok(entries)
-    }
-
-    /// The balance after the entry with `sequence`; nothing beyond the account's end.
-    pub fn balance_at(
-        &self,
-        sequence: Sequence,
-        history: &dyn HistoryReader,
-    ) -> Result<Option<Balance>, HistoryError> {
-        let position = self.locate(sequence, history)?;
-        position.map(|position| Ok(read_entry(history, position)?.balance)).transpose()
     }
 
     /// What an authorize of `amount` would do.

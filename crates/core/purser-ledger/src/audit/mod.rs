@@ -8,11 +8,14 @@
 //!   log time never going back;
 //! - INV-1, INV-2: no bucket and no lot is ever negative, moves explain every balance, sources equal
 //!   buckets;
-//! - INV-3: a hold that has ended does not become active again.
+//! - INV-3: a hold that has ended does not become active again;
+//! - what an entry shows beside its moves is what they and the entries before it make: a hold's lots
+//!   and what is set aside of them, a voided lot, how the account stands.
 //!
 //! [`Audit::compare`] then holds the outcome against a live ledger, and the live ledger against the
 //! state that its own `evolve` makes of the entries alone.
 
+mod hold;
 mod rebuild;
 
 use std::collections::BTreeMap;
@@ -20,6 +23,7 @@ use std::ops::Bound;
 
 use purser_types::{LogTime, Position};
 
+use self::hold::{AuditedHold, moved_to_held};
 use self::rebuild::Rebuild;
 use crate::account::{Account, AccountNumber};
 use crate::balance::Balance;
@@ -30,6 +34,7 @@ use crate::entry::{Bucket, Entry, Fact, Move, genesis_hash};
 use crate::hold::{Hold, HoldState};
 use crate::ledger::Ledger;
 use crate::lot::{Lot, LotPhase};
+use crate::standing::{AccountStatus, Standing};
 
 /// Something that a history does not explain.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -64,10 +69,10 @@ struct Audited {
     log_time: LogTime,
     buckets: BTreeMap<Bucket, i128>,
     lots: BTreeMap<u64, AuditedLot>,
-    /// What each live hold has pinned.
-    live: BTreeMap<u64, i128>,
-    /// How each ended hold and each charge ended.
-    ended: BTreeMap<u64, HoldState>,
+    /// Every hold and charge.
+    holds: BTreeMap<u64, AuditedHold>,
+    /// How the account stands, once it is opened.
+    standing: Option<Standing>,
 }
 
 /// What the entries say of one lot.
@@ -153,8 +158,8 @@ impl Default for Audited {
             log_time: LogTime::ZERO,
             buckets: BTreeMap::new(),
             lots: BTreeMap::new(),
-            live: BTreeMap::new(),
-            ended: BTreeMap::new(),
+            holds: BTreeMap::new(),
+            standing: None,
         }
     }
 }
@@ -174,17 +179,47 @@ impl Audited {
             self.shift(step)?;
         }
         self.check_balance(&entry.balance)?;
-        if let Some(hold) = entry.fact.hold() {
-            self.follow(hold, &entry.fact)?;
+        if let Some(shown) = entry.fact.standing() {
+            self.check_standing(shown, &entry.fact)?;
+            self.standing = Some(shown.clone());
         }
-        self.check_shown(&entry.fact)
+        self.check_voided(&entry.fact)?;
+        match entry.fact.hold() {
+            Some(hold) => self.follow(hold, entry),
+            None => expect("credits held by no hold", moved_to_held(&entry.moves), 0),
+        }
     }
 
-    /// What an entry shows beside its moves is what they make of it.
-    fn check_shown(&self, fact: &Fact) -> Result<(), String> {
-        if let Fact::Opened { standing, .. } = fact {
-            expect("the time of opening", standing.opened_at, self.log_time)?;
-        }
+    /// An entry about the account as a whole changes what it is about and nothing else.
+    fn check_standing(&self, shown: &Standing, fact: &Fact) -> Result<(), String> {
+        let before = match (fact, &self.standing) {
+            (Fact::Opened { .. }, None) => {
+                expect("the status", shown.status, AccountStatus::Open)?;
+                return expect("the time of opening", shown.opened_at, self.log_time);
+            }
+            (Fact::Opened { .. }, Some(_)) => return Err("the account is opened again".to_owned()),
+            (_, None) => return Err("the account is not opened yet".to_owned()),
+            (_, Some(before)) => before,
+        };
+        let status = if matches!(fact, Fact::Frozen(_)) {
+            AccountStatus::Frozen
+        } else if matches!(fact, Fact::Unfrozen(_)) {
+            AccountStatus::Open
+        } else if matches!(fact, Fact::Closed(_)) {
+            AccountStatus::Closed
+        } else {
+            before.status
+        };
+        let sets_policy = matches!(fact, Fact::PolicySet(_));
+        let policy = if sets_policy { &shown.policy } else { &before.policy };
+        expect("the status", shown.status, status)?;
+        expect("the policy", &shown.policy, policy)?;
+        expect("the home", &shown.home, &before.home)?;
+        expect("the time of opening", shown.opened_at, before.opened_at)
+    }
+
+    /// A lot that is taken back stands as its moves have left it.
+    fn check_voided(&self, fact: &Fact) -> Result<(), String> {
         let Fact::Voided { number, lot } = fact else { return Ok(()) };
         let audited = self.lots.get(&number.0.0).ok_or("an unknown lot is voided")?;
         expect("the phase of a voided lot", lot.phase, LotPhase::Voided)?;
@@ -244,27 +279,14 @@ impl Audited {
     }
 
     /// Follows a hold from its start to its end; nothing may revive it.
-    fn follow(&mut self, hold: &Hold, fact: &Fact) -> Result<(), String> {
+    fn follow(&mut self, hold: &Hold, entry: &Entry) -> Result<(), String> {
         let number = hold.number.0.0;
-        let pinned = i128::from(hold.held.get());
-        let starts = matches!(fact, Fact::Authorized(_));
-        match (hold.state, self.live.get(&number)) {
-            (HoldState::Active, None) if !starts => Err(format!("hold {number} came back to life")),
-            (HoldState::Active, _) => {
-                self.live.insert(number, pinned);
-                Ok(())
-            }
-            (ended, _) => {
-                self.live.remove(&number);
-                expect("credits pinned by an ended hold", pinned, 0)?;
-                let late = matches!(fact, Fact::LateCaptured(_));
-                match self.ended.insert(number, ended) {
-                    Some(HoldState::Expired) if late && ended == HoldState::Captured => Ok(()),
-                    Some(before) => expect("the end of a hold that had ended", ended, before),
-                    None => Ok(()),
-                }
-            }
-        }
+        let after = match self.holds.get(&number) {
+            None => AuditedHold::made(hold, entry)?,
+            Some(before) => before.changed(hold, entry)?,
+        };
+        self.holds.insert(number, after);
+        Ok(())
     }
 
     fn differences(&self, account: &Account) -> Vec<String> {
@@ -287,7 +309,9 @@ impl Audited {
             .holds_from(Bound::Unbounded)
             .map(|hold| (hold.number.0.0, i128::from(hold.held.get())))
             .collect();
-        note(expect("live holds", &live, &self.live));
+        let followed = self.holds.iter().filter(|(_, hold)| hold.state == HoldState::Active);
+        let followed = followed.map(|(number, hold)| (*number, hold.held)).collect();
+        note(expect("live holds", &live, &followed));
         differences
     }
 }

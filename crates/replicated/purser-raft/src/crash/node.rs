@@ -90,7 +90,7 @@ impl Node {
             history: stored.history,
             snapshots: Arc::clone(&stored.snapshots),
             log: Arc::clone(&log),
-            applied: Arc::new(Applied::default()),
+            applied: Arc::new(Applied::new(Arc::new(SystemClock))),
             writing: Arc::new(Semaphore::new(1)),
             stop: Stop::new(),
         });

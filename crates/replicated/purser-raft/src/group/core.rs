@@ -6,11 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use openraft::async_runtime::watch::WatchReceiver;
-use openraft::error::{
-    ChangeMembershipError, ClientWriteError, Fatal, InitializeError, LinearizableReadError,
-    RaftError,
-};
-use openraft::type_config::alias::CommittedLeaderIdOf;
+use openraft::error::{ClientWriteError, InitializeError, LinearizableReadError, RaftError};
 use openraft::{EmptyNode, ReadPolicy, ServerState};
 use purser_types::LogTime;
 use tokio::sync::{Mutex, watch};
@@ -34,6 +30,8 @@ use crate::snapshot::SnapshotStore;
 use crate::snapshot::incoming::Incoming;
 use crate::status::{GroupStatus, Role};
 use crate::tasks::{Stop, Tasks};
+
+use super::change::{Steps, change_error};
 
 /// Entries that a follower may lack when proposing stops for it to catch up: what is in flight
 /// anyway.
@@ -147,7 +145,8 @@ impl GroupCore {
         node: NodeId,
         deadline: Instant,
     ) -> Result<(), ChangeError> {
-        self.change(self.raft.add_learner(node, EmptyNode {}, false), deadline).await
+        let adding = self.raft.add_learner(node, EmptyNode {}, false);
+        self.change(adding, Steps::One, deadline).await
     }
 
     pub(crate) async fn change_membership(
@@ -155,35 +154,27 @@ impl GroupCore {
         voters: BTreeSet<NodeId>,
         deadline: Instant,
     ) -> Result<(), ChangeError> {
-        self.change(self.raft.change_membership(voters, false), deadline).await
+        let changing = self.raft.change_membership(voters, false);
+        self.change(changing, Steps::UpToTwo, deadline).await
     }
 
     async fn change<T>(
         &self,
         changing: impl Future<Output = Result<T, RaftError<TypeConfig, ClientWriteError<TypeConfig>>>>,
+        steps: Steps,
         deadline: Instant,
     ) -> Result<(), ChangeError> {
-        let Ok(changed) = tokio::time::timeout_at(deadline.into(), changing).await else {
-            return Err(ChangeError::OutcomeUnknown);
-        };
-        match changed {
-            Ok(_) => Ok(()),
-            Err(RaftError::APIError(ClientWriteError::ForwardToLeader(forward))) => {
-                Err(ChangeError::NotLeader { leader: forward.leader_id })
-            }
-            Err(RaftError::APIError(ClientWriteError::LogEntryDiscarded(_))) => {
-                Err(ChangeError::OutcomeUnknown)
-            }
-            Err(RaftError::APIError(ClientWriteError::ChangeMembershipError(error))) => {
-                Err(ChangeError::Refused(reason_of(error)))
-            }
-            Err(RaftError::APIError(error @ ClientWriteError::PreconditionFailed(_))) => {
-                Err(ChangeError::Refused(error.to_string()))
-            }
-            Err(RaftError::Fatal(Fatal::Stopped)) if self.stop.reason().is_some() => {
-                Err(ChangeError::Stopped)
-            }
-            Err(RaftError::Fatal(_)) => Err(ChangeError::OutcomeUnknown),
+        // Sure only here: once it has begun, a part of it may be written.
+        if self.stop.reason().is_some() {
+            return Err(ChangeError::Stopped);
+        }
+        if let Some(other) = self.not_leader() {
+            return Err(ChangeError::NotLeader { leader: other.leader });
+        }
+        match tokio::time::timeout_at(deadline.into(), changing).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(change_error(error, steps)),
+            Err(_elapsed) => Err(ChangeError::OutcomeUnknown),
         }
     }
 
@@ -275,7 +266,7 @@ impl GroupCore {
         }
     }
 
-    /// Waits until another node leads.
+    /// Waits until another node leads, once it has been told to.
     async fn other_leads(&self) -> Result<(), ChangeError> {
         let mut metrics = self.raft.server_metrics();
         loop {
@@ -283,7 +274,7 @@ impl GroupCore {
             if leader.is_some_and(|leader| leader != self.node) {
                 return Ok(());
             }
-            metrics.changed().await.map_err(|_ended| ChangeError::Stopped)?;
+            metrics.changed().await.map_err(|_ended| ChangeError::OutcomeUnknown)?;
         }
     }
 
@@ -389,20 +380,6 @@ impl<'a> Pause<'a> {
 impl Drop for Pause<'_> {
     fn drop(&mut self) {
         self.paused.send_replace(false);
-    }
-}
-
-/// Why members cannot be changed, for who asked for it.
-fn reason_of(error: ChangeMembershipError<CommittedLeaderIdOf<TypeConfig>, NodeId>) -> String {
-    match error {
-        ChangeMembershipError::InProgress(_) => "another change of its members is under way".into(),
-        ChangeMembershipError::EmptyMembership(_) => "a group needs a voter".into(),
-        ChangeMembershipError::LearnerNotFound(missing) => {
-            format!("node {} is not a learner of the group", missing.node_id)
-        }
-        ChangeMembershipError::UncommittedLeaderLog(_) => "its leader has only just begun".into(),
-        error @ (ChangeMembershipError::UnsupportedMembershipTransition(_)
-        | ChangeMembershipError::NodeMetadataChanged(_)) => error.to_string(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The handle to one replicated machine.
 
+mod change;
 pub(crate) mod core;
 mod keeper;
 
@@ -124,10 +125,12 @@ impl<M: Machine> Group<M> {
     }
 
     /// How long ago a stamp that this node has applied was given, by this node's clock; `None` if
-    /// the clock cannot tell. A clock that runs ahead tells more than it was.
+    /// the clock cannot tell. A clock that runs ahead tells more than it was. Never less than the
+    /// time for which this node has applied nothing.
     pub fn age_of(&self, stamp: LogTime) -> Option<Span> {
         let now = self.core.clocks.now();
-        clock::age(now, stamp, self.core.judge_clock(now).sure())
+        let verdict = self.core.judge_clock(now).sure();
+        clock::age(now, stamp, verdict, self.core.applied.since_stamped())
     }
 
     /// Numbers about the group, as of this call.
@@ -165,6 +168,9 @@ impl<M: Machine> Group<M> {
 
     /// Makes `voters` the voters. New ones must be learners that have caught up. Voters that are
     /// not named leave the group.
+    ///
+    /// After [`ChangeError::OutcomeUnknown`] the group may need the majorities of both the old and
+    /// the new voters; the same call again goes on from there.
     pub async fn change_membership(
         &self,
         voters: BTreeSet<NodeId>,

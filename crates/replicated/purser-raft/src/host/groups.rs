@@ -80,7 +80,7 @@ impl Inner {
         let log = self.open_log(id, settings, covered.map(|last| last.index));
         let (stop, tasks) = (Stop::new(), self.tasks.subset());
         let history = stored.history.reader();
-        let applied = Arc::new(Applied::default());
+        let applied = Arc::new(Applied::new(self.clocks.own()));
         let state_machine = StateMachine::new(Parts {
             hosted: Arc::clone(&hosted),
             history: stored.history,

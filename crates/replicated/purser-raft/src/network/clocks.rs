@@ -52,6 +52,11 @@ impl Clocks {
         self.own.now()
     }
 
+    /// This node's clock.
+    pub(crate) fn own(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.own)
+    }
+
     /// Has the peers asked at once.
     pub(crate) fn ask_soon(&self) {
         self.ask_now.notify_one();

@@ -1,7 +1,7 @@
 //! Keeps nodes from a folder while it is read.
 //!
 //! It shares the lock that a node has for itself alone: several readers at once, or one node. It
-//! changes nothing, so it makes no lock file where there is none.
+//! changes nothing, so it makes no lock file where there is none: such a folder is read unlocked.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -12,16 +12,23 @@ use crate::identity::LOCK_FILE;
 
 use super::OfflineError;
 
-/// As long as it lives, no node starts on the folder.
+/// As long as it lives, no node starts on the folder, if it [holds](ReadLock::holds).
 #[derive(Debug)]
 pub struct ReadLock(
-    /// Open means locked. Nothing if the folder has no lock file: a node makes one before anything
-    /// else, so none has ever run on such a folder, or it is a copy without that file.
-    #[expect(dead_code, reason = "kept open, never read")]
+    /// Open means locked.
     Option<File>,
 );
 
-/// Keeps nodes from the folder `dir` until the lock is dropped.
+impl ReadLock {
+    /// Whether nodes are kept from the folder. Not if it has no lock file: a node makes one before
+    /// anything else, so none has ever run on such a folder, or it is a copy without that file.
+    pub const fn holds(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
+/// Keeps nodes from the folder `dir` until the lock is dropped; not from one without a lock file,
+/// on which a node may start at any time.
 ///
 /// [`OpenError::InUse`] if a node runs on it.
 pub fn read_lock(dir: &Path) -> Result<ReadLock, OfflineError> {

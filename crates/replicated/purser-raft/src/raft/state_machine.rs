@@ -8,6 +8,7 @@ mod hosted;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use futures_util::{Stream, StreamExt};
 use openraft::storage::{EntryResponder, RaftStateMachine};
@@ -18,6 +19,7 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::batch;
+use crate::clock::Clock;
 use crate::entry::{EntryId, Members};
 use crate::error::StopReason;
 use crate::history::HistoryWriter;
@@ -37,10 +39,12 @@ type Meta = SnapshotMeta<LeaderId, NodeId, openraft::EmptyNode>;
 type SyncHistory = Box<dyn FnOnce() -> io::Result<()> + Send>;
 
 /// How far this node has applied the log; shared with the group's handle.
-#[derive(Default)]
 pub(crate) struct Applied {
+    clock: Arc<dyn Clock>,
     marks: Mutex<Marks>,
     stamp: AtomicU64,
+    /// When a stamp was last applied, by the clock that nobody sets.
+    stamped_at: Mutex<Instant>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -51,12 +55,25 @@ struct Marks {
 }
 
 impl Applied {
+    /// Nothing is applied yet. `clock` tells how long ago something was.
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+        let stamped_at = Mutex::new(clock.steady());
+        Self { clock, marks: Mutex::default(), stamp: AtomicU64::new(0), stamped_at }
+    }
+
+    /// For how long no stamp has been applied, or since the group was opened.
+    pub(crate) fn since_stamped(&self) -> Duration {
+        let stamped_at = *self.stamped_at.lock().unwrap_or_else(PoisonError::into_inner);
+        self.clock.steady().saturating_duration_since(stamped_at)
+    }
+
     /// The highest stamp applied.
     pub(crate) fn stamp(&self) -> LogTime {
         LogTime::from_unix_micros(self.stamp.load(Ordering::Acquire)).unwrap_or(LogTime::MAX)
     }
 
     fn raise_stamp(&self, stamp: LogTime) -> LogTime {
+        *self.stamped_at.lock().unwrap_or_else(PoisonError::into_inner) = self.clock.steady();
         self.stamp.fetch_max(stamp.as_unix_micros(), Ordering::AcqRel);
         self.stamp()
     }

@@ -9,6 +9,7 @@ use purser_types::{ApplyError, CorruptSnapshot, History, LogTime, Machine, Stamp
 use tempfile::TempDir;
 use tokio::sync::Semaphore;
 
+use crate::clock::SystemClock;
 use crate::disk::{Disk, RealDisk, SimulatedDisk};
 use crate::history::{HistoryPlace, HistoryWriter};
 use crate::ids::{ClusterId, GroupId, NodeId};
@@ -88,7 +89,7 @@ fn build(disk: &Arc<dyn Disk>, dir: &Path) -> (LogStore, StateMachine) {
         history,
         snapshots: Arc::new(snapshots),
         log: Arc::clone(&log),
-        applied: Arc::new(Applied::default()),
+        applied: Arc::new(Applied::new(Arc::new(SystemClock))),
         writing: Arc::new(Semaphore::new(1)),
         stop: Stop::new(),
     });

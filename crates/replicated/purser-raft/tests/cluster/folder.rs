@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use purser_raft::disk::{DiskFault, RealDisk, SimulatedDisk};
-use purser_raft::offline::{LoggedContent, OfflineError, OfflineNode, Severity, check, read_lock};
+use purser_raft::offline::{
+    LoggedContent, OfflineError, OfflineNode, ReadLock, Severity, check, read_lock,
+};
 use purser_raft::{
     ClusterId, Group, GroupSettings, Host, HostSettings, NodeId, OpenError, PeerSwitch,
     RaftTimings, SystemClock, WalSettings,
@@ -99,7 +101,7 @@ async fn a_folder_is_opened_by_its_node_alone() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_folder_has_one_node_or_any_number_of_readers() {
     let dir = tempfile::tempdir().unwrap();
-    drop(read_lock(dir.path()).unwrap());
+    assert!(!read_lock(dir.path()).unwrap().holds());
     assert_eq!(files_below(dir.path()), [] as [PathBuf; 0], "a reader makes no file");
 
     let (host, _group) = lone_node(dir.path()).await;
@@ -108,6 +110,7 @@ async fn a_folder_has_one_node_or_any_number_of_readers() {
     host.shutdown(deadline()).await;
 
     let readers = [read_lock(dir.path()).unwrap(), read_lock(dir.path()).unwrap()];
+    assert!(readers.iter().all(ReadLock::holds));
     let node = open(settings(dir.path(), 1, None)).await;
     assert!(matches!(node, Err(OpenError::InUse(_))));
     drop(readers);

@@ -153,8 +153,9 @@ pub struct LimitsConfig {
     /// How long a caller may take to take a whole answer. Longer for slow lines; shorter frees the
     /// memory of answers that nobody takes sooner.
     pub answer_ms: u64,
-    /// Long reads at once: entries, statements, lists. More for many dashboards on fast disks; less
-    /// keeps more of the disks and processors for decisions.
+    /// Long reads at once: entries, statements, lists, one hold or charge, a balance with
+    /// `at_sequence`, dry runs of void and close. More for many dashboards on fast disks; less keeps
+    /// more of the disks and processors for decisions.
     pub long_reads_max: usize,
     /// How long a request may take. Longer rides out elections; shorter tells callers sooner.
     pub request_ms: u64,

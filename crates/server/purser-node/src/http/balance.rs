@@ -93,7 +93,7 @@ async fn strict_at(
     account: &AccountName,
     sequence: Sequence,
 ) -> Result<api::Balance, NotDone> {
-    call.confirm(call.api.groups().of(account), call.effect).await?;
+    call.confirm(call.api.groups().of(account)).await?;
     Ok(known_here(call, account, sequence).await?.balance)
 }
 

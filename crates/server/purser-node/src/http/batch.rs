@@ -172,13 +172,13 @@ struct Pending {
 
 /// What came of one attempt at an item.
 enum Step {
-    Done(Place, Written),
+    Done(Spot, Written),
     /// Nothing happened: another node leads, or none does.
     Again(Pending),
 }
 
 /// Where an item stands: its place in the batch, and the account whose order it is part of.
-struct Place {
+struct Spot {
     place: usize,
     account: AccountName,
 }
@@ -194,7 +194,7 @@ impl Step {
 
 impl Pending {
     fn done(self, result: Written) -> Step {
-        Step::Done(Place { place: self.place, account: self.account }, result)
+        Step::Done(Spot { place: self.place, account: self.account }, result)
     }
 }
 
@@ -229,7 +229,7 @@ async fn independent(call: &Call, texts: Vec<BatchItemText>) -> Vec<Written> {
         }
         let Some(first) = pending.first() else { break };
         let group = call.api.groups().of(&first.account);
-        if call.wait_for_change(group).await.is_err() {
+        if !call.wait_for_change(group).await {
             for item in pending.drain(..) {
                 results.insert(item.place, refused(call, Refusal::not_ready()));
             }

@@ -59,11 +59,16 @@ struct Answer {
     aged: bool,
 }
 
+impl Answer {
+    const fn new(status: u16, schema: RefOr<Schema>) -> Self {
+        Self { status, schema, finds: false, aged: false }
+    }
+}
+
 impl Description {
     /// A call that does what `summary` says, in one sentence.
     pub(crate) fn new(access: Access, tag: Tag, summary: &'static str) -> Self {
-        let answer =
-            Answer { status: 200, schema: Object::new().into(), finds: false, aged: false };
+        let answer = Answer::new(200, Object::new().into());
         Self {
             access,
             tag,
@@ -99,7 +104,7 @@ impl Description {
     /// It answers with a body.
     pub(crate) fn answers<T: ToSchema>(mut self, status: u16) -> Self {
         let schema = self.named::<T>();
-        self.answer = Answer { status, schema, finds: false, aged: false };
+        self.answer = Answer::new(status, schema);
         self
     }
 
@@ -108,7 +113,7 @@ impl Description {
         self.named::<T>();
         <purser_api::List<T> as ToSchema>::schemas(&mut self.schemas);
         let schema = <purser_api::List<T> as PartialSchema>::schema();
-        self.answer = Answer { status: 200, schema, finds: false, aged: false };
+        self.answer = Answer::new(200, schema);
         self
     }
 

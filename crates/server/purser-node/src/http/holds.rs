@@ -9,7 +9,7 @@ use purser_api::{
     AuthorizeRequest, CaptureAnswer, CaptureRequest, ExtendRequest, HoldAnswer, HoldDetail,
     HoldStatus, HoldsQuery, ProblemCode as Code, ReleaseRequest, UnitQuery, paths,
 };
-use purser_ledger::{Account, Fact, Hold, HoldState, Target};
+use purser_ledger::{Account, Fact, Hold, Target};
 use purser_types::{HistoryReader, LogTime, Sequence};
 
 use crate::http::call::{Call, Remarks};
@@ -211,12 +211,7 @@ struct Filter {
 
 impl Filter {
     fn admits(&self, hold: &Hold) -> bool {
-        let status = match hold.state {
-            HoldState::Active => HoldStatus::Active,
-            HoldState::Captured => HoldStatus::Captured,
-            HoldState::Released => HoldStatus::Released,
-            HoldState::Expired => HoldStatus::Expired,
-        };
+        let status = convert::hold_status(hold.state);
         let reference = self.reference.as_ref().map(api::Reference::as_str);
         self.state.is_none_or(|wanted| wanted == status)
             && (reference.is_none() || hold.reference.as_deref() == reference)

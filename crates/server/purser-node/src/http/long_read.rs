@@ -1,4 +1,4 @@
-//! Long reads: those that go through an account's history, or through all accounts.
+//! Long reads: those that go through an account's history or through all accounts, and dry runs.
 //!
 //! They run on threads that may wait for the disk, so many at once and no more, and nobody waits for
 //! one beyond the time of its request. A read that is given up goes on to its end unheard, and keeps
@@ -14,7 +14,6 @@ use tokio::sync::Semaphore;
 
 use crate::http::call::Call;
 use crate::http::problem::{NotDone, Refusal};
-use crate::http::routes::Effect;
 use crate::http::routing::{look_at, tenant_not_found};
 use crate::tasks::chain;
 
@@ -65,7 +64,7 @@ impl Call {
         let study = move |ledger: &Ledger, history: &GroupHistory, now: LogTime| {
             look_at(ledger, history, &name, now, look)
         };
-        self.confirm(self.api.groups().of(account), self.effect).await?;
+        self.confirm(self.api.groups().of(account)).await?;
         self.at_leisure(account, study).await
     }
 
@@ -91,7 +90,7 @@ impl Call {
         study: impl FnOnce(&Ledger, &GroupHistory, LogTime) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, NotDone> {
         let group = self.api.groups().of(account);
-        let read = self.read_long(self.effect, || {
+        let read = self.read_long(|| {
             // Taken when it is its turn: while it waits, it keeps no old state alive.
             let (ledger, history, now) = (group.machine(), group.history(), group.now());
             move || study(&ledger, &history, now.max(ledger.log_time()))
@@ -99,12 +98,8 @@ impl Call {
         Ok(read.await?)
     }
 
-    /// Runs a read that `prepare` makes when it is its turn, for a call with this effect.
-    pub(crate) async fn read_long<T, R>(
-        &self,
-        effect: Effect,
-        prepare: impl FnOnce() -> R,
-    ) -> Result<T, Refusal>
+    /// Runs a read that `prepare` makes when it is its turn.
+    pub(crate) async fn read_long<T, R>(&self, prepare: impl FnOnce() -> R) -> Result<T, Refusal>
     where
         T: Send + 'static,
         R: FnOnce() -> Result<T, Refusal> + Send + 'static,
@@ -112,7 +107,6 @@ impl Call {
         match run(self.api.long_reads(), self.meta.deadline, prepare).await {
             Ok(read) => read,
             Err(error @ LongReadError::Failed(_)) => Err(Refusal::internal(chain(&error))),
-            Err(_) if effect == Effect::Change => Err(Refusal::outcome_unknown()),
             Err(error) => Err(Refusal::overloaded(format!("{error}; nothing happened"))),
         }
     }
@@ -124,7 +118,7 @@ impl Call {
     /// entries has them written first.
     async fn settle(&self, account: &AccountName) -> Result<(), NotDone> {
         let group = self.api.groups().of(account);
-        self.confirm(group, self.effect).await?;
+        self.confirm(group).await?;
         let now = group.now();
         let behind = group.view(|ledger, history| {
             let Some(account) = ledger.account(account) else { return Ok(false) };

@@ -74,6 +74,13 @@ impl Refusal {
         Self::new(ProblemCode::NotReady, detail)
     }
 
+    /// A call that changes nothing went to the node that leads, and no answer came back.
+    pub(crate) fn unanswered() -> Self {
+        let detail = "the node that leads the account's shard did not answer in time; a read \
+                      changes nothing";
+        Self::new(ProblemCode::NotReady, detail)
+    }
+
     /// There is too much to do right now.
     pub(crate) fn overloaded(detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ProblemCode::Overloaded, detail)
@@ -140,11 +147,11 @@ impl Refusal {
 
     /// A read that consensus could not confirm.
     pub(crate) fn of_read(error: &ReadError) -> Self {
-        match error {
-            ReadError::NotLeader { .. } | ReadError::TimedOut | ReadError::Stopped => {
-                Self { cause: Some(error.to_string().into()), ..Self::not_ready() }
-            }
-        }
+        let refusal = match error {
+            ReadError::NotLeader { .. } | ReadError::Stopped => Self::not_ready(),
+            ReadError::TimedOut => Self::unanswered(),
+        };
+        Self { cause: Some(error.to_string().into()), ..refusal }
     }
 
     /// A change of members or leader that did not come about.
@@ -158,7 +165,11 @@ impl Refusal {
                     ..Self::new(ProblemCode::ChangeRefused, detail)
                 }
             }
-            ChangeError::OutcomeUnknown => Self::outcome_unknown(),
+            ChangeError::OutcomeUnknown => {
+                let detail = "the change may have been made, or half of it, or may be made later; \
+                              the same request goes on from there";
+                Self::new(ProblemCode::OutcomeUnknown, detail)
+            }
         }
     }
 
@@ -362,6 +373,10 @@ mod tests {
         let problem = Refusal::of_change(&refused).into_problem("r1");
         assert_eq!((problem.status, &*problem.code), (409, "change_refused"));
         assert!(problem.detail.contains("node 4 is not a learner"), "{}", problem.detail);
+        let problem = Refusal::of_change(&ChangeError::OutcomeUnknown).into_problem("r1");
+        assert_eq!((problem.status, problem.retry), (504, purser_api::Retry::SameKey));
+        // A change of members has no key to speak of.
+        assert!(!problem.detail.contains("key"), "{}", problem.detail);
     }
 
     #[test]

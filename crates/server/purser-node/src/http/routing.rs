@@ -73,7 +73,7 @@ impl Call {
                 }
                 // Only what was due anyway was to be written down.
                 Err(ProposeError::OutcomeUnknown) if self.effect == Effect::None => {
-                    return Err(Refusal::not_ready().into());
+                    return Err(Refusal::unanswered().into());
                 }
                 Err(error) => return Err(Refusal::of_propose(&error).into()),
             }
@@ -93,18 +93,14 @@ impl Call {
         }
     }
 
-    /// Makes sure that this node may answer a strict read of the group; else has it answered by the
-    /// one that may. `effect` is the call's, unless it is known by now that it has none.
-    pub(crate) async fn confirm(
-        &self,
-        group: &Group<Ledger>,
-        effect: Effect,
-    ) -> Result<(), NotDone> {
+    /// Makes sure that this node may answer a strict read of the group; else has the call, which
+    /// changes nothing, answered by the one that may.
+    pub(crate) async fn confirm(&self, group: &Group<Ledger>) -> Result<(), NotDone> {
         loop {
             match group.read_barrier(self.meta.deadline).await {
                 Ok(()) => return Ok(()),
                 Err(ReadError::NotLeader { leader }) => {
-                    self.elsewhere(group, leader, effect).await?;
+                    self.elsewhere(group, leader, Effect::None).await?;
                 }
                 Err(error) => return Err(Refusal::of_read(&error).into()),
             }
@@ -119,6 +115,7 @@ impl Call {
         leader: Option<NodeId>,
         effect: Effect,
     ) -> Result<(), NotDone> {
+        let mut refusal = Refusal::not_ready();
         if let Some(node) = leader.filter(|node| *node != self.api.node())
             && self.meta.hops < HOPS_MAX
             && let Some(base) = self.api.base_url(node, &self.parts.uri)
@@ -128,24 +125,27 @@ impl Call {
                 Err(ForwardError::MaybeSent) if effect == Effect::Change => {
                     return Err(Refusal::outcome_unknown().into());
                 }
-                Err(ForwardError::NotSent | ForwardError::MaybeSent) => (),
+                Err(ForwardError::MaybeSent) => refusal = Refusal::unanswered(),
+                Err(ForwardError::NotSent) => (),
             }
         }
-        self.wait_for_change(group).await
+        if self.wait_for_change(group).await { Ok(()) } else { Err(refusal.into()) }
     }
 
-    /// Waits until the group may have another leader, within this call's patience.
-    pub(crate) async fn wait_for_change(&self, group: &Group<Ledger>) -> Result<(), NotDone> {
+    /// Waits until the group may have another leader. Whether this call has the patience to ask
+    /// again.
+    pub(crate) async fn wait_for_change(&self, group: &Group<Ledger>) -> bool {
         let whole = self.meta.deadline.duration_since(self.meta.received);
         let patience_ends = self.meta.received + whole / PATIENCE_PART;
         if patience_ends <= Instant::now() {
-            return Err(Refusal::not_ready().into());
+            return false;
         }
         // What changed before this line is not noticed; the pause is short for that reason.
         let mut status = group.watch();
         match tokio::time::timeout(PAUSE, status.changed()).await {
-            Ok(Ok(())) | Err(_) => Ok(()),
-            Ok(Err(_)) => Err(Refusal::not_ready().into()),
+            Ok(Ok(())) | Err(_) => true,
+            // The group has ended.
+            Ok(Err(_)) => false,
         }
     }
 
@@ -157,7 +157,7 @@ impl Call {
         look: impl FnOnce(&AsOf<'_>, LogTime, Sequence) -> Result<T, Refusal>,
     ) -> Result<T, NotDone> {
         let group = self.api.groups().of(account);
-        self.confirm(group, self.effect).await?;
+        self.confirm(group).await?;
         let now = group.now();
         let seen = group.view(|ledger, history| {
             let now = now.max(ledger.log_time());

@@ -1,5 +1,6 @@
 //! Three nodes: any of them answers, one may go, and what all of them tell.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -153,14 +154,17 @@ async fn without_a_majority_nothing_happens_and_the_caller_is_told() {
     assert_eq!(charge.header("retry-after"), "1");
     caller.get(&balance).await.expect_problem(503, "not_ready");
 
-    // A stale read tells how old it is, though nobody is left to compare clocks with, and does not
-    // say of what it does not know that it is not there.
+    // A stale read tells how old it is, though nobody is left to compare clocks with and its own is
+    // set back, and does not say of what it does not know that it is not there.
     cluster.clock.advance(60);
-    for path in [stale.clone(), format!("{stale}&at_sequence=2")] {
-        let seen = caller.get(&path).await.expect(200);
-        assert_eq!(seen.text("/available"), "100");
-        assert_eq!(seen.body["age_ms"], 60_000);
-        assert_eq!(seen.header("purser-age-ms"), "60000");
+    for set_back in [0, 40] {
+        cluster.clock.set_back(set_back);
+        for path in [stale.clone(), format!("{stale}&at_sequence=2")] {
+            let seen = caller.get(&path).await.expect(200);
+            assert_eq!(seen.text("/available"), "100");
+            assert_eq!(seen.body["age_ms"], 60_000);
+            assert_eq!(seen.header("purser-age-ms"), "60000");
+        }
     }
     let nobody = "/v1/tenants/nobody/balance?consistency=stale".to_owned();
     for path in [format!("{stale}&at_sequence=3"), nobody] {
@@ -208,10 +212,20 @@ async fn what_may_have_arrived_elsewhere_is_unknown_and_not_sent_again() {
 async fn a_call_without_effect_is_tried_again_and_never_unknown() {
     let dying = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let others_api = Some(dying.local_addr().unwrap());
-    let (taken, mut requests) = tokio::sync::mpsc::unbounded_channel();
     let _dying = tokio::task::JoinSet::from_iter([async move {
+        // Hangs up each time, but answers who asks for the same a second time and can wait.
+        let mut asked = BTreeSet::new();
         while let Ok((mut stream, _)) = dying.accept().await {
-            taken.send(read_until(&mut stream, "\r\n\r\n").await).unwrap();
+            let request = read_until(&mut stream, "\r\n\r\n").await;
+            let first_line = request.lines().next().unwrap().to_owned();
+            if !request.contains("request-id: patient\r\n") || asked.insert(first_line) {
+                continue;
+            }
+            if request.starts_with("POST") && !request.ends_with('}') {
+                read_until(&mut stream, "}").await;
+            }
+            let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\nconnection: close\r\n\r\nsecond";
+            stream.write_all(answer).await.unwrap();
         }
     }]);
     let cluster = Cluster::start_unusual(3, Unusual { others_api, ..Unusual::default() }).await;
@@ -230,19 +244,21 @@ async fn a_call_without_effect_is_tried_again_and_never_unknown() {
         ),
     ];
     for (method, path, body) in calls {
-        let headers = [
-            ("content-type", "application/json"),
-            ("idempotency-key", "k1"),
-            ("purser-deadline-ms", "3000"),
-        ];
-        let answer = caller.raw(method, &path, &headers, body.into()).await;
-        answer.expect_problem(503, "not_ready");
-        let start = format!("{method} {path} ");
-        for _ in 0..2 {
-            let request = requests.try_recv().unwrap();
-            assert!(request.starts_with(&start), "{request}");
-        }
-        while requests.try_recv().is_ok() {}
+        let headers = |request_id, deadline_ms| {
+            [
+                ("content-type", "application/json"),
+                ("idempotency-key", "k1"),
+                ("request-id", request_id),
+                ("purser-deadline-ms", deadline_ms),
+            ]
+        };
+        let patient = headers("patient", "60000");
+        let answer = caller.raw(method, &path, &patient, body.into()).await;
+        assert_eq!(answer.expect(200).body, "second");
+        let hurried = headers("hurried", "200");
+        let answer = caller.raw(method, &path, &hurried, body.into()).await;
+        let refused = answer.expect_problem(503, "not_ready");
+        assert!(refused.text("/detail").contains("did not answer"), "{:#}", refused.body);
     }
     cluster.end().await;
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -29,22 +29,40 @@ const START_MICROS: u64 = 1_785_542_400_000_000;
 
 /// A clock that stands still until it is moved.
 #[derive(Clone)]
-pub(crate) struct TestClock(Arc<AtomicU64>);
+pub(crate) struct TestClock {
+    /// What it says.
+    micros: Arc<AtomicU64>,
+    /// How far it was moved on in all.
+    passed_micros: Arc<AtomicU64>,
+    began: Instant,
+}
 
 impl TestClock {
     fn new() -> Self {
-        Self(Arc::new(AtomicU64::new(START_MICROS)))
+        let micros = Arc::new(AtomicU64::new(START_MICROS));
+        Self { micros, passed_micros: Arc::default(), began: Instant::now() }
     }
 
     /// Moves on.
     pub(crate) fn advance(&self, seconds: u64) {
-        self.0.fetch_add(Span::from_secs(seconds).as_micros(), Ordering::Relaxed);
+        let micros = Span::from_secs(seconds).as_micros();
+        self.micros.fetch_add(micros, Ordering::Relaxed);
+        self.passed_micros.fetch_add(micros, Ordering::Relaxed);
+    }
+
+    /// Is set back, while no time passes.
+    pub(crate) fn set_back(&self, seconds: u64) {
+        self.micros.fetch_sub(Span::from_secs(seconds).as_micros(), Ordering::Relaxed);
     }
 }
 
 impl Clock for TestClock {
     fn now(&self) -> LogTime {
-        LogTime::from_unix_micros(self.0.load(Ordering::Relaxed)).unwrap()
+        LogTime::from_unix_micros(self.micros.load(Ordering::Relaxed)).unwrap()
+    }
+
+    fn steady(&self) -> Instant {
+        self.began + Duration::from_micros(self.passed_micros.load(Ordering::Relaxed))
     }
 }
 

@@ -13,7 +13,8 @@
 //! what they add up to.
 //!
 //! Invariant: nothing in the folders is changed, by the audit or by a node that starts meanwhile. A
-//! folder that a node is using is refused.
+//! folder that a node is using is refused. Only one without a lock file, as a copy may be, cannot be
+//! kept from nodes; the report says so.
 
 mod folders;
 mod group;
@@ -34,8 +35,9 @@ use crate::output::Output;
 /// Check the data folders of stopped nodes: every byte, every entry, every balance.
 ///
 /// Give all nodes of a cluster to have their states compared with each other. Nothing in the
-/// folders is changed, and no node can start on them meanwhile. Exits with 1 if anything is found,
-/// or if a node is using one of them.
+/// folders is changed, and no node can start on them meanwhile; the report names the folders without
+/// a lock file, for which the latter is not sure. Exits with 1 if anything is found, or if a node is
+/// using one of them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Data folders of nodes, or folders that hold several of them.
@@ -91,12 +93,15 @@ fn audit(dirs: &[PathBuf], output: &Output) -> Result<AuditReport, AuditError> {
     let mut report = AuditReport::default();
     let mut nodes = Vec::new();
     let folders = folders::nodes_in(dirs)?;
-    let _locks = lock_all(&folders)?;
+    let locks = lock_all(&folders)?;
     let progress = output.progress("folders checked", u64::try_from(folders.len()).ok());
-    for dir in folders {
+    for (dir, lock) in folders.into_iter().zip(&locks) {
         let checked = offline::check(&dir)
             .map_err(|source| AuditError::Check { dir: dir.clone(), source })?;
         let mut node_report = NodeReport::new(&dir, &checked);
+        if !lock.holds() {
+            node_report.add_note("it has no lock file, so a node may have started on it meanwhile");
+        }
         match OpenedNode::open(dir) {
             Ok(opened) => {
                 node_report.identify(&opened.node);
@@ -129,7 +134,7 @@ fn audit(dirs: &[PathBuf], output: &Output) -> Result<AuditReport, AuditError> {
     Ok(report)
 }
 
-/// Keeps nodes from all folders, before the first of them is read.
+/// Keeps nodes from all folders, before the first of them is read; in the order of the folders.
 fn lock_all(folders: &BTreeSet<PathBuf>) -> Result<Vec<ReadLock>, AuditError> {
     let lock = |dir: &PathBuf| {
         let locked = offline::read_lock(dir);

@@ -167,6 +167,20 @@ async fn a_folder_that_a_node_is_using_is_refused() {
     assert_eq!(audited(&folders).findings_count(), 0);
 }
 
+/// A copy may lack the file that would keep a node from it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_that_cannot_be_kept_from_nodes_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    write_some(dir.path()).await;
+    let audited = || audited(&[dir.path().to_owned()]);
+    let unlocked = "note: it has no lock file";
+    assert!(!audited().render().contains(unlocked));
+    fs::remove_file(dir.path().join("lock")).unwrap();
+    let report = audited();
+    assert!(report.render().contains(unlocked), "{}", report.render());
+    assert_eq!(report.findings_count(), 0);
+}
+
 /// What was not compared is said: it may be as it should be, or somebody removed it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_without_its_group_is_told() {

@@ -145,6 +145,15 @@ impl Shared {
     fn counts(&self, turn: Turn) -> bool {
         turn.counts.unwrap_or_else(|| self.is_in(Phase::MEASURE))
     }
+
+    /// Whether a pair that failed counts. One that is given up ends behind the measurement that it
+    /// began in, unless it is known to have fallen due before.
+    fn counts_failure(&self, turn: Turn, error: &CallError) -> bool {
+        match error {
+            CallError::GivenUp => turn.counts != Some(false),
+            _ => self.counts(turn),
+        }
+    }
 }
 
 /// What a worker did while it was measured.
@@ -223,7 +232,7 @@ pub(crate) async fn work(
         };
         if let Err(error) = done {
             worker.connection = None;
-            if shared.counts(turn) || matches!(error, CallError::GivenUp) {
+            if shared.counts_failure(turn, &error) {
                 worker.worked.fail(1, &error);
             }
             sleep(ERROR_PAUSE).await;
@@ -435,6 +444,20 @@ mod tests {
         worker.take_turn(turn(), Some(20)).await.unwrap();
         assert_eq!((worker.worked.pairs, worker.worked.errors), (21, 0));
         node.end().await;
+    }
+
+    #[test]
+    fn a_pair_that_is_given_up_counts_unless_it_fell_due_in_the_warm_up() {
+        let shared = Shared::new("run".to_owned(), Zipf::new(3, 0.0), None);
+        shared.phase.store(Phase::STOP, Ordering::Relaxed);
+        let counts =
+            |counts, error| shared.counts_failure(Turn { due: Instant::now(), counts }, &error);
+        assert!(!counts(Some(false), CallError::GivenUp));
+        assert!(counts(Some(true), CallError::GivenUp));
+        assert!(counts(None, CallError::GivenUp));
+        let failed = || CallError::NoHold(String::new());
+        assert!(!counts(None, failed()));
+        assert!(counts(Some(true), failed()));
     }
 
     #[test]

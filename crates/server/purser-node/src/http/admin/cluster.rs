@@ -155,7 +155,7 @@ async fn set_leader(call: Call) -> Handled {
         let leads = status.wait_for(|status| status.leader == Some(node));
         match tokio::time::timeout_at(call.meta.deadline.into(), leads).await {
             Ok(Ok(_)) | Err(_) => Ok(()),
-            Ok(Err(_)) => Err(ChangeError::Stopped),
+            Ok(Err(_)) => Err(ChangeError::OutcomeUnknown),
         }
     })
     .await

@@ -12,7 +12,6 @@ use purser_types::{History, HistoryError, HistoryReader, LogTime, Machine, Opera
 
 use crate::http::call::Call;
 use crate::http::problem::{NotDone, Refusal};
-use crate::http::routes::Effect;
 use crate::http::routing::{Decision, tenant_not_found};
 use crate::tasks::chain;
 
@@ -32,9 +31,8 @@ pub(super) async fn rehearse(
 ) -> Result<Rehearsed, NotDone> {
     let (name, owner) = (account.clone(), call.api.owner().clone());
     let group = call.api.groups().of(account);
-    // The act could change something; its dry run cannot.
-    call.confirm(group, Effect::None).await?;
-    let rehearsing = call.read_long(Effect::None, || {
+    call.confirm(group).await?;
+    let rehearsing = call.read_long(|| {
         let (mut copy, history, now) = (group.machine(), group.history(), group.now());
         move || {
             let now = now.max(copy.log_time());

@@ -8,7 +8,7 @@ use purser_api::{
     OpenTenantRequest, ProblemCode as Code, Tenant, TenantAnswer, TenantStatus, TenantsQuery,
     UnitQuery, paths,
 };
-use purser_ledger::{Account, AccountName, AccountStatus, Ledger, Policy};
+use purser_ledger::{Account, AccountName, Ledger, Policy};
 use purser_types::{TenantId, Unit};
 
 use crate::http::call::Call;
@@ -97,7 +97,7 @@ async fn list(call: Call) -> Handled {
     };
     let limit = query.limit.get();
     let (owner, caller) = (call.api.owner().clone(), call.caller.clone());
-    let listing = call.read_long(call.effect, || {
+    let listing = call.read_long(|| {
         let groups = call.api.groups().all().iter();
         let shards: Vec<_> = groups.map(|group| group.machine()).collect();
         move || {
@@ -119,11 +119,7 @@ async fn list(call: Call) -> Handled {
 }
 
 fn admits(account: &Account, status: Option<TenantStatus>, caller: &Token) -> bool {
-    let stands = match account.standing().status {
-        AccountStatus::Open => TenantStatus::Open,
-        AccountStatus::Frozen => TenantStatus::Frozen,
-        AccountStatus::Closed => TenantStatus::Closed,
-    };
+    let stands = convert::tenant_status(account.standing().status);
     status.is_none_or(|wanted| wanted == stands) && caller.reaches(&account.name().tenant)
 }
 

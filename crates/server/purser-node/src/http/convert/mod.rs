@@ -13,4 +13,6 @@ pub(crate) use asked::{
     adjust, authorize, capture, charge, extend, grant, open, policy_change, reclaim, refund,
     release,
 };
-pub(crate) use shown::{Shown, buckets, lot_status, policy, totals_between};
+pub(crate) use shown::{
+    Shown, buckets, hold_status, lot_status, policy, tenant_status, totals_between,
+};

@@ -35,7 +35,7 @@ impl<'a> Shown<'a> {
             hold_id: api::HoldId::new(hold.number.0, self.owner.clone()),
             tenant: self.account.tenant.clone().into(),
             unit: self.account.unit.clone().into(),
-            status: status_of(hold.state),
+            status: hold_status(hold.state),
             amount: Amount(hold.amount),
             captured_total: Amount(hold.captured),
             held_remaining: Amount(hold.held),
@@ -55,7 +55,7 @@ impl<'a> Shown<'a> {
             charge_id: api::ChargeId::new(charge.number.0, self.owner.clone()),
             tenant: self.account.tenant.clone().into(),
             unit: self.account.unit.clone().into(),
-            status: status_of(charge.state),
+            status: hold_status(charge.state),
             amount: Amount(charge.amount),
             captured_total: Amount(charge.captured),
             held_remaining: Amount(charge.held),
@@ -168,15 +168,10 @@ impl<'a> Shown<'a> {
 
     /// An account that stands like this after the entry with `sequence`.
     pub(crate) fn tenant(&self, standing: &Standing, sequence: Sequence) -> api::Tenant {
-        let status = match standing.status {
-            AccountStatus::Open => api::TenantStatus::Open,
-            AccountStatus::Frozen => api::TenantStatus::Frozen,
-            AccountStatus::Closed => api::TenantStatus::Closed,
-        };
         api::Tenant {
             tenant: self.account.tenant.clone().into(),
             unit: self.account.unit.clone().into(),
-            status,
+            status: tenant_status(standing.status),
             home: standing.home.clone().into(),
             epoch: FIRST_HOME.into(),
             policy: policy(&standing.policy),
@@ -250,7 +245,15 @@ pub(crate) fn totals_between(opening: &Balance, closing: &Balance) -> api::Total
     }
 }
 
-const fn status_of(state: HoldState) -> api::HoldStatus {
+pub(crate) const fn tenant_status(status: AccountStatus) -> api::TenantStatus {
+    match status {
+        AccountStatus::Open => api::TenantStatus::Open,
+        AccountStatus::Frozen => api::TenantStatus::Frozen,
+        AccountStatus::Closed => api::TenantStatus::Closed,
+    }
+}
+
+pub(crate) const fn hold_status(state: HoldState) -> api::HoldStatus {
     match state {
         HoldState::Active => api::HoldStatus::Active,
         HoldState::Captured => api::HoldStatus::Captured,
