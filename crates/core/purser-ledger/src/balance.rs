@@ -1,16 +1,18 @@
 //! What an account shows: its buckets, and what has passed through them.
 
+use std::collections::BTreeMap;
+
 use minicbor::data::Type;
 use minicbor::encode::Write;
 use minicbor::{Decode, Decoder, Encode, Encoder};
-use purser_types::Credits;
+use purser_types::{Credits, Region};
 
 use crate::entry::{Bucket, Fact, Move};
 
 /// An account's buckets and lifetime totals after an entry.
 ///
-/// INV-1: `granted + debt = available + held + used + expired + voided`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
+/// INV-1: `granted + debt = available + held + used + expired + voided + returned + Σ allocated`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Balance {
     /// Ever granted, without lots that are not effective yet.
     #[n(0)]
@@ -51,6 +53,14 @@ pub struct Balance {
     /// Ever reclaimed.
     #[n(12)]
     pub reclaimed: Total,
+    /// In a region: given back to home.
+    #[n(13)]
+    #[cbor(skip_if = "crate::codec::is_none")]
+    pub returned: Credits,
+    /// At home: out in regions. No region with nothing is listed.
+    #[n(14)]
+    #[cbor(skip_if = "BTreeMap::is_empty")]
+    pub allocated: BTreeMap<Region, Credits>,
 }
 
 /// A lifetime total. Wider than an amount, because the same credits may pass many times: refunding
@@ -71,20 +81,38 @@ pub enum BalanceError {
 
 impl Balance {
     /// The balance after an entry that says `fact` and moves `moves`, or why there is none.
-    pub fn after(mut self, fact: &Fact, moves: &[Move]) -> Result<Self, BalanceError> {
-        if let Some(terms) = fact.new_lot() {
-            let pending = self.pending.checked_add(terms.amount);
-            self.pending = pending.ok_or(BalanceError::TooLarge)?;
-        }
-        if let Fact::Authorized(hold) | Fact::Charged(hold) = fact {
-            self.authorized.add(hold.amount);
+    pub fn after(&self, fact: &Fact, moves: &[Move]) -> Result<Self, BalanceError> {
+        let mut after = self.clone();
+        let vouched = matches!(fact, Fact::VoucherAccepted(_));
+        let given = moves.iter().filter(|step| vouched && step.from == Bucket::Granted);
+        let given = given.map(|step| step.amount);
+        for amount in fact.new_lot().map(|terms| terms.amount).into_iter().chain(given) {
+            let pending = after.pending.checked_add(amount);
+            after.pending = pending.ok_or(BalanceError::TooLarge)?;
         }
         for step in moves {
-            self.shift(step.from, step.amount, Direction::Out)?;
-            self.shift(step.to, step.amount, Direction::In)?;
-            self.count(fact, step)?;
+            after.shift(step.from, step.amount, Direction::Out)?;
+            after.shift(step.to, step.amount, Direction::In)?;
+            after.count(fact, step)?;
         }
-        Ok(self)
+        after.count_fact(fact);
+        Ok(after)
+    }
+
+    fn count_fact(&mut self, fact: &Fact) {
+        if let Fact::Authorized(hold) | Fact::Charged(hold) = fact {
+            self.authorized.add(hold.amount);
+        } else if let Fact::RefundPromised { amount, .. } = fact {
+            self.refunded.add(*amount);
+        } else if let Fact::Settled(settlement) = fact {
+            for shipped in &settlement.shipped {
+                if let Fact::Authorized(hold) | Fact::Charged(hold) = &shipped.entry.fact {
+                    self.authorized.add(hold.amount);
+                }
+                let freed = shipped.entry.moves.iter().filter(|step| step.frees());
+                freed.for_each(|step| self.released.add(step.amount));
+            }
+        }
     }
 
     fn count(&mut self, fact: &Fact, step: &Move) -> Result<(), BalanceError> {
@@ -92,14 +120,14 @@ impl Balance {
             let pending = self.pending.checked_sub(step.amount);
             self.pending = pending.ok_or(BalanceError::BelowZero)?;
         }
-        if step.from == Bucket::Held && step.to != Bucket::Used {
+        if step.frees() {
             self.released.add(step.amount);
         }
         if step.from == Bucket::Used {
             self.refunded.add(step.amount);
         }
         if step.to == Bucket::Used {
-            let reclaims = matches!(fact, Fact::Reclaimed(_));
+            let reclaims = fact.reclaims();
             let total = if reclaims { &mut self.reclaimed } else { &mut self.captured };
             total.add(step.amount);
         }
@@ -112,22 +140,28 @@ impl Balance {
         amount: Credits,
         direction: Direction,
     ) -> Result<(), BalanceError> {
-        let (figure, source) = match bucket {
-            Bucket::Granted => (&mut self.granted, true),
-            Bucket::Debt => (&mut self.debt, true),
-            Bucket::Available => (&mut self.available, false),
-            Bucket::Held => (&mut self.held, false),
-            Bucket::Used => (&mut self.used, false),
-            Bucket::Expired => (&mut self.expired, false),
-            Bucket::Voided => (&mut self.voided, false),
+        let grows = matches!(direction, Direction::In) != bucket.is_source();
+        let figure = match bucket {
+            Bucket::Granted => &mut self.granted,
+            Bucket::Debt => &mut self.debt,
+            Bucket::Available => &mut self.available,
+            Bucket::Held => &mut self.held,
+            Bucket::Used => &mut self.used,
+            Bucket::Expired => &mut self.expired,
+            Bucket::Voided => &mut self.voided,
+            Bucket::Returned => &mut self.returned,
+            Bucket::Allocated(region) => self.allocated.entry(region).or_default(),
         };
-        // Credits come out of a source: what leaves it makes its figure grow.
-        let grows = matches!(direction, Direction::In) != source;
         *figure = if grows {
             figure.checked_add(amount).ok_or(BalanceError::TooLarge)?
         } else {
             figure.checked_sub(amount).ok_or(BalanceError::BelowZero)?
         };
+        if let Bucket::Allocated(region) = bucket
+            && figure.is_zero()
+        {
+            self.allocated.remove(&region);
+        }
         Ok(())
     }
 }

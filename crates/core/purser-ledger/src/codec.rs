@@ -26,3 +26,8 @@ pub fn decode<'b, T: Decode<'b, ()>>(bytes: &'b [u8]) -> Result<T, minicbor::dec
     }
     Ok(value)
 }
+
+/// Whether a field says nothing and may be left out: it is what stands for a field that is not there.
+pub(crate) fn is_none<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}

@@ -7,10 +7,13 @@
 use std::collections::BTreeMap;
 
 use minicbor::{Decode, Encode};
-use purser_types::{Credits, IdempotencyKey, LogTime, Region, Sequence, Span, TenantId, Unit};
+use purser_types::{
+    Credits, Generation, IdempotencyKey, LogTime, Owner, Region, Sequence, Span, TenantId, Unit,
+};
 
 use crate::digest::{Digest16, digest16};
 use crate::policy::{Policy, PolicyChange};
+use crate::protocol::{Mode, Report, Voucher};
 
 /// The name of an account: a tenant and a unit. One account is one sequence of entries.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
@@ -35,6 +38,11 @@ pub enum Command {
         /// What is asked, in order; usually one item.
         #[n(1)]
         items: Vec<Item>,
+        /// Which of the books that this group keeps of the account: home's, or that of one of this
+        /// region's allocations.
+        #[n(2)]
+        #[cbor(default)]
+        generation: Generation,
     },
     /// Writes down what has become due in up to `accounts_max` accounts. Decisions never depend on
     /// it: whoever looks at an account applies what is due first.
@@ -44,6 +52,13 @@ pub enum Command {
         #[n(0)]
         accounts_max: u32,
     },
+}
+
+impl Command {
+    /// Changes an account whose home is here.
+    pub fn at_home(account: AccountName, items: Vec<Item>) -> Self {
+        Self::Account { account, items, generation: Generation::HOME }
+    }
 }
 
 /// One operation and the circumstances in which it was asked for.
@@ -119,6 +134,11 @@ impl Metadata {
 #[cbor(transparent)]
 pub struct LotNumber(#[n(0)] pub Sequence);
 
+impl LotNumber {
+    /// In a region: not a lot, but the overdraft that home allows. No entry has sequence 0.
+    pub const OVERDRAFT: Self = Self(Sequence::ZERO);
+}
+
 /// The number of a hold or a charge: the sequence of the entry that made it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 #[cbor(transparent)]
@@ -174,6 +194,33 @@ pub enum Operation {
     /// Closes the account for good.
     #[n(14)]
     Close(#[n(0)] Close),
+    /// At home: sets credits aside for a region.
+    #[n(15)]
+    Allocate(#[n(0)] Allocate),
+    /// At home: changes what a region may do, or asks credits back.
+    #[n(16)]
+    SetAllocation(#[n(0)] SetAllocation),
+    /// At home: books what a region reports.
+    #[n(17)]
+    Settle(#[n(0)] Report),
+    /// At home: takes an allocation back without hearing from its region.
+    #[n(18)]
+    TakeBack(#[n(0)] TakeBack),
+    /// In a region: takes up home's word.
+    #[n(19)]
+    Accept(#[n(0)] Box<Voucher>),
+    /// In a region: gives free credits back.
+    #[n(20)]
+    Return(#[n(0)] Return),
+    /// In a region: ends the allocation, once nothing is held.
+    #[n(21)]
+    Finish,
+    /// In a region: serves nothing any more.
+    #[n(22)]
+    Seal,
+    /// At home: ends an allocation of which nothing more will be heard.
+    #[n(23)]
+    WriteOff(#[n(0)] WriteOff),
 }
 
 /// See [`Operation::Open`].
@@ -324,6 +371,9 @@ pub struct Refund {
     /// How much; all that can be refunded if none is named.
     #[n(1)]
     pub amount: Option<Credits>,
+    /// At home: the closed allocation under which a region made the hold or charge.
+    #[n(2)]
+    pub away: Option<Owner>,
 }
 
 /// See [`Operation::Reclaim`].
@@ -332,6 +382,9 @@ pub struct Reclaim {
     /// The hold or charge.
     #[n(0)]
     pub target: Target,
+    /// At home: the closed allocation under which a region made the hold or charge.
+    #[n(1)]
+    pub away: Option<Owner>,
 }
 
 /// What a refund or reclaim is about.
@@ -390,6 +443,67 @@ pub struct Close {
     /// The state the operator saw.
     #[n(0)]
     pub confirm: Confirm,
+}
+
+/// See [`Operation::Allocate`].
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Allocate {
+    /// For whom. A region without an open allocation gets a new one.
+    #[n(0)]
+    pub region: Region,
+    /// How much more. None opens an allocation with nothing in it.
+    #[n(1)]
+    pub amount: Credits,
+}
+
+/// See [`Operation::SetAllocation`]. What it does not name stays as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct SetAllocation {
+    /// Whose.
+    #[n(0)]
+    pub owner: Owner,
+    /// How much it may spend beyond what it was granted.
+    #[n(1)]
+    pub overdraft: Option<Credits>,
+    /// What it may do.
+    #[n(2)]
+    pub mode: Option<Mode>,
+    /// A new recall: how much of its free credits it may keep.
+    #[n(3)]
+    pub keep: Option<Credits>,
+}
+
+/// See [`Operation::TakeBack`].
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct TakeBack {
+    /// The allocation.
+    #[n(0)]
+    pub owner: Owner,
+    /// Whether an operator has decided it, whatever the cap says. The state that was shown.
+    #[n(1)]
+    pub forced: Option<Confirm>,
+}
+
+/// See [`Operation::WriteOff`].
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct WriteOff {
+    /// The allocation.
+    #[n(0)]
+    pub owner: Owner,
+    /// The state that the operator saw.
+    #[n(1)]
+    pub confirm: Confirm,
+}
+
+/// See [`Operation::Return`].
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Return {
+    /// How much of its free credits the region keeps.
+    #[n(0)]
+    pub keep: Credits,
+    /// The recall that this answers; 0 if the region gives of its own accord.
+    #[n(1)]
+    pub recall: u64,
 }
 
 /// A destructive act names the state its dry run showed, so that it can not hit another one.

@@ -4,15 +4,21 @@
 //! of credits, lot by lot; the hold as it stands afterwards; the balance afterwards; and the hash of
 //! the entry before it. A correction is a new entry.
 
-use minicbor::{Decode, Encode};
-use purser_types::{Credits, IdempotencyKey, LogTime, OperationId, Sequence};
+use std::collections::BTreeMap;
+
+use minicbor::data::Type;
+use minicbor::encode::Write;
+use minicbor::{Decode, Decoder, Encode, Encoder};
+use purser_types::{Credits, IdempotencyKey, LogTime, OperationId, Owner, Region, Sequence};
 
 use crate::balance::Balance;
 use crate::codec;
 use crate::command::{AccountName, LotNumber, Metadata};
-use crate::digest::{Digest32, digest32, hash_of};
+use crate::digest::{Digest16, Digest32, digest32, hash_of};
 use crate::hold::Hold;
+use crate::home::{Allocation, Settlement, SettlementClass};
 use crate::lot::{Lot, LotTerms};
+use crate::protocol::Voucher;
 use crate::standing::Standing;
 
 /// One entry of one account.
@@ -55,6 +61,11 @@ pub struct Entry {
     #[n(11)]
     #[cbor(with = "minicbor::bytes")]
     pub prev_hash: Digest32,
+    /// In a region: of the request under `key`, so that home knows the same request when it sees it
+    /// from elsewhere.
+    #[n(12)]
+    #[cbor(with = "minicbor::bytes")]
+    pub fingerprint: Option<Digest16>,
 }
 
 impl Entry {
@@ -66,20 +77,16 @@ impl Entry {
     /// The postings that the moves add up to: one signed amount a bucket, in the buckets' order,
     /// none zero. Their sum is zero.
     pub fn postings(&self) -> Vec<Posting> {
-        let mut sums = [0_i128; Bucket::ALL.len()];
+        let mut sums: BTreeMap<Bucket, i128> = BTreeMap::new();
         for step in &self.moves {
-            for (sum, bucket) in sums.iter_mut().zip(Bucket::ALL) {
-                let amount = i128::from(step.amount.get());
-                if bucket == step.to {
-                    *sum = sum.saturating_add(amount);
-                }
-                if bucket == step.from {
-                    *sum = sum.saturating_sub(amount);
-                }
+            let amount = i128::from(step.amount.get());
+            for (bucket, change) in [(step.from, amount.saturating_neg()), (step.to, amount)] {
+                let sum = sums.entry(bucket).or_default();
+                *sum = sum.saturating_add(change);
             }
         }
         let posting = |(bucket, amount)| Posting { bucket, amount };
-        Bucket::ALL.into_iter().zip(sums).filter(|(_, sum)| *sum != 0).map(posting).collect()
+        sums.into_iter().filter(|(_, sum)| *sum != 0).map(posting).collect()
     }
 }
 
@@ -89,36 +96,47 @@ pub fn genesis_hash(account: &AccountName) -> Digest32 {
     digest32([b"purser account\0", tenant.as_bytes(), b"\0", unit.as_bytes()])
 }
 
+/// What stands in for the hash before the first entry of a region's book.
+pub fn allocation_genesis(account: &AccountName, owner: Owner) -> Digest32 {
+    let account = genesis_hash(account);
+    let generation = owner.generation.0.to_be_bytes();
+    digest32([
+        b"purser allocation\0",
+        &account[..],
+        owner.region.as_str().as_bytes(),
+        b"\0",
+        &generation,
+    ])
+}
+
 /// Where credits can be. `Granted` and `Debt` are sources: credits come out of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
-#[cbor(index_only)]
+///
+/// Written as its number, and a region's as the region's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Bucket {
-    /// Where grants come from.
-    #[n(0)]
+    /// Where grants come from; in a region, where home's vouchers come from.
     Granted,
     /// Free to be authorized.
-    #[n(1)]
     Available,
     /// Set aside by holds.
-    #[n(2)]
     Held,
     /// Captured.
-    #[n(3)]
     Used,
     /// Lapsed with their lots.
-    #[n(4)]
     Expired,
     /// Taken back by an operator.
-    #[n(5)]
     Voided,
-    /// Where allowed shortfalls come from.
-    #[n(6)]
+    /// Where allowed shortfalls come from; in a region, its overdraft.
     Debt,
+    /// In a region: given back to home.
+    Returned,
+    /// At home: set aside for a region to spend.
+    Allocated(Region),
 }
 
 impl Bucket {
-    /// All buckets, in their order.
-    pub const ALL: [Self; 7] = [
+    /// The buckets that have a number, in its order.
+    const NUMBERED: [Self; 8] = [
         Self::Granted,
         Self::Available,
         Self::Held,
@@ -126,11 +144,19 @@ impl Bucket {
         Self::Expired,
         Self::Voided,
         Self::Debt,
+        Self::Returned,
     ];
 
-    /// The bucket's name in answers and transcripts.
-    pub const fn name(self) -> &'static str {
-        match self {
+    /// Whether credits come out of it: what leaves it makes its figure grow.
+    pub const fn is_source(self) -> bool {
+        matches!(self, Self::Granted | Self::Debt)
+    }
+}
+
+/// The bucket's name in answers and transcripts.
+impl std::fmt::Display for Bucket {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
             Self::Granted => "granted",
             Self::Available => "available",
             Self::Held => "held",
@@ -138,7 +164,41 @@ impl Bucket {
             Self::Expired => "expired",
             Self::Voided => "voided",
             Self::Debt => "debt",
+            Self::Returned => "returned",
+            Self::Allocated(region) => return write!(formatter, "allocated:{region}"),
+        })
+    }
+}
+
+impl<C> Encode<C> for Bucket {
+    fn encode<W: Write>(
+        &self,
+        encoder: &mut Encoder<W>,
+        context: &mut C,
+    ) -> Result<(), minicbor::encode::Error<W::Error>> {
+        let number = match self {
+            Self::Granted => 0,
+            Self::Available => 1,
+            Self::Held => 2,
+            Self::Used => 3,
+            Self::Expired => 4,
+            Self::Voided => 5,
+            Self::Debt => 6,
+            Self::Returned => 7,
+            Self::Allocated(region) => return region.encode(encoder, context),
+        };
+        encoder.u8(number)?.ok()
+    }
+}
+
+impl<'b, C> Decode<'b, C> for Bucket {
+    fn decode(decoder: &mut Decoder<'b>, context: &mut C) -> Result<Self, minicbor::decode::Error> {
+        if decoder.datatype()? == Type::String {
+            return Region::decode(decoder, context).map(Self::Allocated);
         }
+        let number = decoder.u8()?;
+        let bucket = Self::NUMBERED.get(usize::from(number)).copied();
+        bucket.ok_or_else(|| minicbor::decode::Error::unknown_variant(number.into()))
     }
 }
 
@@ -168,6 +228,11 @@ impl Move {
         amount: Credits,
     ) -> Option<Self> {
         (!amount.is_zero()).then_some(Self { lot, from, to, amount })
+    }
+
+    /// Whether a hold gave these credits up unused.
+    pub(crate) fn frees(&self) -> bool {
+        self.from == Bucket::Held && self.to != Bucket::Used
     }
 }
 
@@ -271,6 +336,47 @@ pub enum Fact {
     /// The account was closed for good.
     #[n(20)]
     Closed(#[n(0)] Standing),
+    /// At home: credits were set aside for a region.
+    #[n(21)]
+    Allocated(#[n(0)] Box<Allocation>),
+    /// At home: what an allocation may do was changed, or some of it was asked back.
+    #[n(22)]
+    AllocationSet(#[n(0)] Box<Allocation>),
+    /// At home: a region's entries were booked.
+    #[n(23)]
+    Settled(#[n(0)] Box<Settlement>),
+    /// At home: credits were taken back without hearing from the region.
+    #[n(24)]
+    TakenBack(#[n(0)] Box<Allocation>),
+    /// In a region: home's word was taken up.
+    #[n(25)]
+    VoucherAccepted(#[n(0)] Box<Voucher>),
+    /// In a region: free credits were given back to home.
+    #[n(26)]
+    ReturnedHome {
+        /// The recall that this answers; 0 if none was asked.
+        #[n(0)]
+        recall: u64,
+    },
+    /// In a region: credits are to be given back by home, which knows what paid.
+    #[n(27)]
+    RefundPromised {
+        /// The hold or charge.
+        #[n(0)]
+        hold: Hold,
+        /// How much.
+        #[n(1)]
+        amount: Credits,
+    },
+    /// In a region: the allocation serves nothing any more, and nobody knows what became of it.
+    #[n(28)]
+    AllocationSealed,
+    /// In a region: the allocation is done: nothing is held, and all that was free was given back.
+    #[n(29)]
+    AllocationFinished,
+    /// At home: an allocation was ended of which nothing more will be heard.
+    #[n(30)]
+    WrittenOff(#[n(0)] Box<Allocation>),
 }
 
 impl Fact {
@@ -297,6 +403,16 @@ impl Fact {
             Self::Frozen(_) => "freeze",
             Self::Unfrozen(_) => "unfreeze",
             Self::Closed(_) => "close",
+            Self::Allocated(_) => "allocate",
+            Self::AllocationSet(_) => "allocation",
+            Self::Settled(settlement) => settlement.kind(),
+            Self::TakenBack(_) => "take_back",
+            Self::VoucherAccepted(_) => "voucher",
+            Self::ReturnedHome { .. } => "return",
+            Self::RefundPromised { .. } => "refund",
+            Self::AllocationSealed => "seal",
+            Self::AllocationFinished => "finish",
+            Self::WrittenOff(_) => "write_off",
         }
     }
 
@@ -311,6 +427,7 @@ impl Fact {
             | Self::Charged(hold)
             | Self::LateCaptured(hold)
             | Self::Refunded { hold, .. }
+            | Self::RefundPromised { hold, .. }
             | Self::Reclaimed(hold)
             | Self::DebtRepaid(hold) => Some(hold),
             Self::Opened { .. }
@@ -323,7 +440,16 @@ impl Fact {
             | Self::PolicySet(_)
             | Self::Frozen(_)
             | Self::Unfrozen(_)
-            | Self::Closed(_) => None,
+            | Self::Closed(_)
+            | Self::Allocated(_)
+            | Self::AllocationSet(_)
+            | Self::TakenBack(_)
+            | Self::VoucherAccepted(_)
+            | Self::ReturnedHome { .. }
+            | Self::AllocationSealed
+            | Self::AllocationFinished
+            | Self::WrittenOff(_)
+            | Self::Settled(_) => None,
         }
     }
 
@@ -355,7 +481,17 @@ impl Fact {
             | Self::DebtRepaid(_)
             | Self::Voided { .. }
             | Self::AdjustedUp(_)
-            | Self::AdjustedDown => None,
+            | Self::AdjustedDown
+            | Self::Allocated(_)
+            | Self::AllocationSet(_)
+            | Self::Settled(_)
+            | Self::TakenBack(_)
+            | Self::VoucherAccepted(_)
+            | Self::ReturnedHome { .. }
+            | Self::RefundPromised { .. }
+            | Self::AllocationSealed
+            | Self::AllocationFinished
+            | Self::WrittenOff(_) => None,
         }
     }
 
@@ -364,6 +500,7 @@ impl Fact {
         match self {
             Self::Granted(terms) | Self::AdjustedUp(terms) => Some(terms),
             Self::Refunded { regrant, .. } => regrant.as_ref(),
+            Self::Settled(settlement) => settlement.regrant.as_ref(),
             Self::Opened { .. }
             | Self::LotEffective(_)
             | Self::LotExpired(_)
@@ -381,7 +518,25 @@ impl Fact {
             | Self::PolicySet(_)
             | Self::Frozen(_)
             | Self::Unfrozen(_)
-            | Self::Closed(_) => None,
+            | Self::RefundPromised { .. }
+            | Self::Closed(_)
+            | Self::Allocated(_)
+            | Self::AllocationSet(_)
+            | Self::TakenBack(_)
+            | Self::VoucherAccepted(_)
+            | Self::ReturnedHome { .. }
+            | Self::AllocationSealed
+            | Self::AllocationFinished
+            | Self::WrittenOff(_) => None,
+        }
+    }
+
+    /// Whether credits that the fact makes used are charged again, after a refund.
+    pub(crate) fn reclaims(&self) -> bool {
+        if let Self::Settled(settlement) = self {
+            settlement.class == SettlementClass::Reclaim
+        } else {
+            matches!(self, Self::Reclaimed(_))
         }
     }
 }

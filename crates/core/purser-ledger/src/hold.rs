@@ -69,6 +69,10 @@ pub struct Hold {
     /// The entry that ended it, once it has ended.
     #[n(14)]
     pub ended_by: Option<Sequence>,
+    /// At home, of a region's hold: the entry that opened the allocation. 0 otherwise.
+    #[n(16)]
+    #[cbor(skip_if = "crate::codec::is_none")]
+    pub allocation: Sequence,
 }
 
 /// Whether it was authorized first or charged at once.

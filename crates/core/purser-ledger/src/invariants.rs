@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use purser_types::Credits;
+use purser_types::{Credits, Region, Sequence};
 
-use crate::account::{Account, Due, dues_of_lot, end_of_hold};
+use crate::account::{Account, Due, HoldKey, Side, dues_of_lot, end_of_hold};
 use crate::command::LotNumber;
 use crate::hold::{Hold, Source};
 use crate::ledger::Ledger;
@@ -33,7 +33,8 @@ pub fn check(account: &Account) -> Result<(), Violation> {
     agenda_is_true(account)?;
     no_credits_beside_debt(account)?;
     debts_add_up(account)?;
-    burn_down_order_is_true(account)
+    burn_down_order_is_true(account)?;
+    allocations_add_up(account)
 }
 
 /// Checks every account of a ledger, and what holds them together.
@@ -52,35 +53,68 @@ fn group_agenda_is_true(ledger: &Ledger) -> Result<(), Violation> {
     holds(11, expected == actual, || format!("agenda {actual:?}, expected {expected:?}"))
 }
 
-/// INV-1: `granted + debt = available + held + used + expired + voided`.
+/// INV-1: `granted + debt = available + held + used + expired + voided + returned + Σ allocated`.
 fn conservation(account: &Account) -> Result<(), Violation> {
     let balance = &account.balance;
     let sources = total([balance.granted, balance.debt]);
-    let buckets =
-        total([balance.available, balance.held, balance.used, balance.expired, balance.voided]);
+    let buckets = [
+        balance.available,
+        balance.held,
+        balance.used,
+        balance.expired,
+        balance.voided,
+        balance.returned,
+    ];
+    let buckets = total(buckets.into_iter().chain(balance.allocated.values().copied()));
     holds(1, sources == buckets, || format!("{sources} came in, {buckets} are there: {balance:?}"))
 }
 
 /// INV-2: a lot's parts add up to what was granted, and the lots add up to the buckets.
 fn lots_add_up(account: &Account) -> Result<(), Violation> {
     for (number, lot) in account.lots.iter() {
-        let parts = total([lot.waiting, lot.free, lot.held, lot.used, lot.expired, lot.voided]);
+        let parts = total([
+            lot.waiting,
+            lot.free,
+            lot.held,
+            lot.used,
+            lot.expired,
+            lot.voided,
+            lot.returned,
+            lot.allocated,
+        ]);
         let granted = u128::from(lot.terms.amount.get());
         holds(2, parts == granted, || format!("lot {number:?} is {parts} of {granted}"))?;
     }
     let over_lots =
         |part: fn(&Lot) -> Credits| total(account.lots.iter().map(|(_, lot)| part(lot)));
     let balance = &account.balance;
-    // What is owed was used, though no lot has paid for it.
-    let used = total([balance.used]).saturating_sub(total([balance.debt]));
+    // What is owed was used, though no lot has paid for it. A region's debt may be held as well, and
+    // what home settled of it came from no lot of the region's either.
+    let (taken_lots, taken, unpaid) = match &account.side {
+        Side::Home(_) => {
+            let held = ("held", over_lots(|lot| lot.held), total([balance.held]));
+            let used = over_lots(|lot| lot.used);
+            (used, total([balance.used]), (total([balance.debt]), Some(held)))
+        }
+        Side::Region(_) => {
+            let lots = over_lots(|lot| lot.held).saturating_add(over_lots(|lot| lot.used));
+            let settled =
+                total([balance.granted]).saturating_sub(over_lots(|lot| lot.terms.amount));
+            let unpaid = total([balance.debt]).saturating_add(settled);
+            (lots, total([balance.held, balance.used]), (unpaid, None))
+        }
+    };
+    let (unpaid, held) = unpaid;
     let sums = [
         ("pending", over_lots(|lot| lot.waiting), total([balance.pending])),
         ("available", over_lots(|lot| lot.free), total([balance.available])),
-        ("held", over_lots(|lot| lot.held), total([balance.held])),
-        ("used and paid", over_lots(|lot| lot.used), used),
+        ("taken and paid", taken_lots, taken.saturating_sub(unpaid)),
         ("expired", over_lots(|lot| lot.expired), total([balance.expired])),
         ("voided", over_lots(|lot| lot.voided), total([balance.voided])),
+        ("returned", over_lots(|lot| lot.returned), total([balance.returned])),
+        ("allocated", over_lots(|lot| lot.allocated), total(balance.allocated.values().copied())),
     ];
+    let sums = sums.into_iter().chain(held);
     for (name, lots, bucket) in sums {
         holds(2, lots == bucket, || format!("{name}: {lots} in lots, {bucket} in the account"))?;
     }
@@ -129,6 +163,8 @@ fn agenda_is_true(account: &Account) -> Result<(), Violation> {
 
 /// INV-7: not both `available` and `debt` are above zero.
 fn no_credits_beside_debt(account: &Account) -> Result<(), Violation> {
+    // A region may have drawn on its overdraft for one hold and be given lots for the next.
+    let Side::Home(_) = &account.side else { return Ok(()) };
     let balance = &account.balance;
     let either = balance.available.is_zero() || balance.debt.is_zero();
     holds(7, either, || format!("{} available, {} owed", balance.available, balance.debt))
@@ -136,14 +172,19 @@ fn no_credits_beside_debt(account: &Account) -> Result<(), Violation> {
 
 /// INV-8: the debts add up to `debt`, and each live hold owes what its record says.
 fn debts_add_up(account: &Account) -> Result<(), Violation> {
+    let Side::Home(home) = &account.side else { return Ok(()) };
+    let away = account.debts.iter().map(|(_, debt)| debt);
+    let away = away.filter(|debt| debt.debtor.allocation != Sequence::ZERO);
+    let (away, realised) = (total(away.map(|debt| debt.amount)), total([home.realised]));
+    holds(8, away == realised, || format!("{away} owed for regions, {realised} realised"))?;
     let listed = total(account.debts.iter().map(|(_, debt)| debt.amount));
     let owed = total([account.balance.debt]);
     holds(8, listed == owed, || format!("{listed} listed, {owed} owed"))?;
     for (_, hold) in account.holds.iter() {
         for spend in &hold.spent {
             let Source::Debt(origin) = spend.source else { continue };
-            let debt = account.debts.get(&origin).map(|debt| (debt.hold, debt.amount));
-            let expected = Some((hold.number, spend.amount));
+            let debt = account.debts.get(&origin).map(|debt| (debt.debtor, debt.amount));
+            let expected = Some((HoldKey::own(hold.number), spend.amount));
             holds(8, debt == expected, || format!("{origin:?}: {debt:?}, not {expected:?}"))?;
         }
     }
@@ -156,6 +197,34 @@ fn burn_down_order_is_true(account: &Account) -> Result<(), Violation> {
     let expected: BTreeSet<DrawKey> = drawable.map(|(number, lot)| lot.draw_key(*number)).collect();
     let actual: BTreeSet<DrawKey> = account.draw_order.iter().map(|(key, ())| *key).collect();
     holds(9, expected == actual, || format!("order {actual:?}, expected {expected:?}"))
+}
+
+/// INV-12: what is out by the figures is what the lots that are out add up to, and the bucket of the
+/// region; a lot is out where its allocations say.
+fn allocations_add_up(account: &Account) -> Result<(), Violation> {
+    let Side::Home(home) = &account.side else { return Ok(()) };
+    let mut regions: BTreeMap<Region, u128> = BTreeMap::new();
+    let mut lots: BTreeMap<LotNumber, u128> = BTreeMap::new();
+    for (owner, allocation) in &home.allocations {
+        let (out, by_lot) =
+            (total([allocation.outstanding()]), total(allocation.lots.iter().map(|lot| lot.out)));
+        holds(12, out == by_lot, || format!("{owner:?}: {out} out, {by_lot} in lots"))?;
+        let sum = regions.entry(owner.region).or_default();
+        *sum = sum.saturating_add(out);
+        for lot in &allocation.lots {
+            let sum = lots.entry(lot.lot).or_default();
+            *sum = sum.saturating_add(lot.out.get().into());
+        }
+    }
+    regions.retain(|_, sum| *sum > 0);
+    let buckets = account.balance.allocated.iter().map(|(region, sum)| (*region, total([*sum])));
+    let buckets: BTreeMap<Region, u128> = buckets.collect();
+    holds(12, regions == buckets, || format!("{regions:?} out, buckets {buckets:?}"))?;
+    for (number, lot) in account.lots.iter() {
+        let (out, of_lot) = (lots.remove(number).unwrap_or(0), total([lot.allocated]));
+        holds(12, out == of_lot, || format!("{number:?}: {out} out, {of_lot} in the lot"))?;
+    }
+    Ok(())
 }
 
 fn total(amounts: impl IntoIterator<Item = Credits>) -> u128 {
@@ -228,7 +297,7 @@ mod tests {
         let (mut ledger, mut history) = (Ledger::default(), Memory::default());
         for operation in operations {
             let items = vec![Item { context: Context::default(), operation }];
-            let command = Command::Account { account: name.clone(), items };
+            let command = Command::at_home(name.clone(), items);
             let id = OperationId::default();
             ledger.apply_command(&command, LogTime::ZERO, id, &mut history).unwrap();
         }
@@ -267,7 +336,7 @@ mod tests {
             let last = hold.lots.last().unwrap().lot;
             hold.lots = [crate::hold::Portion { lot: last, amount: credits(50) }].into();
         });
-        check_notices(6, |account| account.agenda = crate::cow_map::CowMap::default());
+        check_notices(6, |account| account.agenda = purser_types::CowMap::default());
         check_notices(7, |account| {
             // As if one credit had been used on debt while fifty are free.
             account.balance.debt = credits(1);
@@ -275,9 +344,9 @@ mod tests {
         });
         check_notices(8, |account| {
             let hold = account.holds.first().unwrap().1.number;
-            let debt = crate::account::Debt { hold, amount: credits(1) };
-            account.debts.insert(purser_types::Sequence(4), debt);
+            let debt = crate::account::Debt { debtor: HoldKey::own(hold), amount: credits(1) };
+            account.debts.insert(Sequence(4), debt);
         });
-        check_notices(9, |account| account.draw_order = crate::cow_map::CowMap::default());
+        check_notices(9, |account| account.draw_order = purser_types::CowMap::default());
     }
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use minicbor::{Decode, Encode};
 use purser_types::{
-    ApplyError, CorruptSnapshot, History, HistoryError, LogTime, Machine, OperationId, Stamped,
+    ApplyError, CorruptSnapshot, CowMap, Generation, History, HistoryError, LogTime, Machine,
+    OperationId, Stamped,
 };
 
 use crate::account::{Account, AccountNumber, Piece, Scribe};
 use crate::answer::{Answer, Outcome};
 use crate::codec;
 use crate::command::{AccountName, Command, Item, Operation};
-use crate::cow_map::CowMap;
 use crate::digest::{Digest16, Digest32, digest16, digest32};
 use crate::rejection::Rejection;
 use crate::standing::Standing;
@@ -26,9 +26,9 @@ pub struct Ledger {
     /// The highest stamp seen: "now" never goes back.
     log_time: LogTime,
     accounts: CowMap<AccountNumber, Arc<Account>>,
-    /// By name, for listing.
-    names: CowMap<AccountName, AccountNumber>,
-    /// By the name's digest, for finding: a comparison of names would touch memory all over.
+    /// By name, for listing; a tenant's book of home, then those of allocations.
+    names: CowMap<(AccountName, Generation), AccountNumber>,
+    /// By the digest of both, for finding: a comparison of names would touch memory all over.
     numbers: CowMap<Digest16, AccountNumber>,
     /// When something is next due in which account. An account is at most once in here.
     agenda: CowMap<(LogTime, AccountNumber), ()>,
@@ -50,9 +50,20 @@ struct Preamble {
 }
 
 impl Ledger {
-    /// An account by its name.
+    /// An account whose home is here, by its name.
     pub fn account(&self, name: &AccountName) -> Option<&Arc<Account>> {
-        self.accounts.get(self.numbers.get(&name_digest(name))?)
+        self.book(name, Generation::HOME)
+    }
+
+    /// The book of one of this region's allocations, or home's, by the account's name.
+    pub fn book(&self, name: &AccountName, generation: Generation) -> Option<&Arc<Account>> {
+        self.accounts.get(self.numbers.get(&name_digest(name, generation))?)
+    }
+
+    /// The books of this region's allocations, by name and generation.
+    pub fn allocations(&self) -> impl Iterator<Item = &Arc<Account>> {
+        let away = self.names.iter().filter(|((_, generation), _)| *generation != Generation::HOME);
+        away.filter_map(|(_, number)| self.accounts.get(number))
     }
 
     /// The account with a number.
@@ -60,9 +71,12 @@ impl Ledger {
         self.accounts.get(&number)
     }
 
-    /// All accounts from `from` on, by name.
+    /// All accounts whose home is here from `from` on, by name.
     pub fn accounts_from(&self, from: Bound<&AccountName>) -> impl Iterator<Item = &Arc<Account>> {
-        self.names.range_from(from).filter_map(|(_, number)| self.accounts.get(number))
+        let from = from.map(|name| (name.clone(), Generation::HOME));
+        let books = self.names.range_from(from.as_ref());
+        let home = books.filter(|((_, generation), _)| *generation == Generation::HOME);
+        home.filter_map(|(_, number)| self.accounts.get(number))
     }
 
     /// How many accounts there are.
@@ -101,8 +115,9 @@ impl Ledger {
         self.log_time = self.log_time.max(now);
         let mut scribe = Scribe { history, operation };
         match command {
-            Command::Account { account, items } => {
-                Ok(Answer::Account(self.apply_items(account, items, &mut scribe)?))
+            Command::Account { account, items, generation } => {
+                let outcomes = self.apply_items(account, *generation, items, &mut scribe)?;
+                Ok(Answer::Account(outcomes))
             }
             Command::Sweep { accounts_max } => {
                 let accounts = self.sweep(*accounts_max, &mut scribe)?;
@@ -114,32 +129,57 @@ impl Ledger {
     fn apply_items(
         &mut self,
         name: &AccountName,
+        generation: Generation,
         items: &[Item],
         scribe: &mut Scribe<'_>,
     ) -> Result<Vec<Outcome>, HistoryError> {
-        let Some(number) = self.number_of(name, items) else {
-            return Ok(items.iter().map(|_| Outcome::refused(Rejection::TenantNotFound)).collect());
+        let number = match self.number_of(name, generation, items) {
+            Ok(number) => number,
+            Err(refusal) => return Ok(vec![Outcome::refused(refusal); items.len()]),
         };
         self.change(number, |account, now| account.apply(items, now, scribe))
     }
 
-    /// The account's number; a new one if all that is asked is to open the account.
-    fn number_of(&mut self, name: &AccountName, items: &[Item]) -> Option<AccountNumber> {
-        let digest = name_digest(name);
+    /// The book's number; a new one if all that is asked is to open it.
+    fn number_of(
+        &mut self,
+        name: &AccountName,
+        generation: Generation,
+        items: &[Item],
+    ) -> Result<AccountNumber, Rejection> {
+        let digest = name_digest(name, generation);
         if let Some(number) = self.numbers.get(&digest) {
-            return Some(*number);
+            return Ok(*number);
         }
-        let [Item { operation: Operation::Open(open), .. }] = items else { return None };
         let last = self.accounts.iter().next_back().map(|(number, _)| number.0);
         let number = AccountNumber(last.unwrap_or(0).saturating_add(1));
-        let account = Account::new(number, name.clone(), Standing::unopened(open.home.clone()));
+        let account = match items {
+            [Item { operation: Operation::Open(open), .. }] if generation == Generation::HOME => {
+                Account::new(number, name.clone(), Standing::unopened(open.home))
+            }
+            [Item { operation: Operation::Accept(voucher), .. }]
+                if generation == voucher.owner.generation && generation != Generation::HOME =>
+            {
+                let account = Account::in_region(number, name.clone(), voucher.owner);
+                // What home has booked of a book that is not here is lost: it is not begun again.
+                if voucher.booked.hash.is_some() {
+                    return Err(Rejection::AllocationEnded);
+                }
+                // A book is opened by a voucher that it takes up, or not at all.
+                account.decide_accept(voucher, None, self.log_time)?;
+                account
+            }
+            _ if generation == Generation::HOME => return Err(Rejection::TenantNotFound),
+            _ => return Err(Rejection::AllocationUnknown),
+        };
         self.add(number, account);
-        Some(number)
+        Ok(number)
     }
 
     fn add(&mut self, number: AccountNumber, account: Account) {
-        self.numbers.insert(name_digest(account.name()), number);
-        self.names.insert(account.name().clone(), number);
+        let generation = account.owner().generation;
+        self.numbers.insert(name_digest(account.name(), generation), number);
+        self.names.insert((account.name().clone(), generation), number);
         self.accounts.insert(number, Arc::new(account));
     }
 
@@ -178,9 +218,11 @@ impl Ledger {
     }
 }
 
-/// What an account is found by. Unit first: no unit has a NUL, so no two names share a digest.
-fn name_digest(name: &AccountName) -> Digest16 {
-    digest16(&[name.unit.as_str().as_bytes(), b"\0", name.tenant.as_str().as_bytes()].concat())
+/// What a book is found by. The unit comes first and the generation has a fixed width, and no unit
+/// has a NUL, so no two names share a digest.
+fn name_digest(name: &AccountName, generation: Generation) -> Digest16 {
+    let (unit, tenant) = (name.unit.as_str().as_bytes(), name.tenant.as_str().as_bytes());
+    digest16(&[&generation.0.to_be_bytes(), unit, b"\0", tenant].concat())
 }
 
 impl Machine for Ledger {

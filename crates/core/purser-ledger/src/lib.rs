@@ -22,16 +22,19 @@ mod balance;
 mod chain;
 pub mod codec;
 mod command;
-mod cow_map;
 mod digest;
 mod entry;
 mod hold;
+mod home;
 pub mod invariants;
 mod ledger;
 mod lot;
 mod policy;
+mod protocol;
+mod region;
 mod rejection;
 pub mod scenario;
+mod sizing;
 mod standing;
 mod time_ring;
 
@@ -40,15 +43,26 @@ pub use answer::{Answer, Last, Outcome, Receipt};
 pub use balance::{Balance, BalanceError, Total};
 pub use chain::{Hashed, Record};
 pub use command::{
-    AccountName, Adjust, Authorize, Capture, Category, Charge, Close, Command, Confirm, Context,
-    Extend, Grant, HoldNumber, IfExpired, Item, LotNumber, Metadata, MetadataTooLarge, Open,
-    Operation, Reclaim, Refund, Release, Target, Void,
+    AccountName, Adjust, Allocate, Authorize, Capture, Category, Charge, Close, Command, Confirm,
+    Context, Extend, Grant, HoldNumber, IfExpired, Item, LotNumber, Metadata, MetadataTooLarge,
+    Open, Operation, Reclaim, Refund, Release, Return, SetAllocation, TakeBack, Target, Void,
+    WriteOff,
 };
 pub use digest::{Digest16, Digest32, hash_of};
-pub use entry::{Bucket, Entry, Fact, Move, Posting, genesis_hash};
+pub use entry::{Bucket, Entry, Fact, Move, Posting, allocation_genesis, genesis_hash};
 pub use hold::{Hold, HoldKind, HoldState, Portion, Source, Spend};
+pub use home::{
+    AllocatedLot, Allocation, AllocationStatus, Bound, SameRequest, Settlement, SettlementClass,
+    Shipped,
+};
 pub use ledger::Ledger;
 pub use lot::{Lot, LotPhase, LotStatus, LotTerms};
 pub use policy::{Policy, PolicyChange, RefundExpired};
+pub use protocol::{Booked, Mode, Recall, Report, Voucher, VoucherLot};
+pub use region::BookPhase;
 pub use rejection::Rejection;
+pub use sizing::{
+    Decision, Demand, DemandReport, IDLE_INTERVAL, Known, Pool, RECALL_DEADLINE, REPORT_INTERVAL,
+    Rate, Share, Shortfall, Tuning, Waiting,
+};
 pub use standing::{AccountStatus, Standing};

@@ -6,7 +6,10 @@
 //!                                                 └── void ───────▶ voided
 //! ```
 //!
-//! INV-2: `amount = waiting + free + held + used + expired + voided`, always.
+//! INV-2: `amount = waiting + free + held + used + expired + voided + returned + allocated`, always.
+//!
+//! A region's lot is the part of home's lot that was given to it: `amount` grows with each voucher,
+//! and what ends there is returned to home.
 
 use minicbor::{Decode, Encode};
 use purser_types::{Credits, LogTime};
@@ -64,6 +67,14 @@ pub struct Lot {
     /// Taken back.
     #[n(7)]
     pub voided: Credits,
+    /// In a region: given back to home.
+    #[n(8)]
+    #[cbor(skip_if = "crate::codec::is_none")]
+    pub returned: Credits,
+    /// At home: out in regions.
+    #[n(9)]
+    #[cbor(skip_if = "crate::codec::is_none")]
+    pub allocated: Credits,
 }
 
 /// Where a lot stands in its life.
@@ -136,6 +147,8 @@ impl Lot {
             used: Credits::ZERO,
             expired: Credits::ZERO,
             voided: Credits::ZERO,
+            returned: Credits::ZERO,
+            allocated: Credits::ZERO,
         }
     }
 
@@ -159,11 +172,15 @@ impl Lot {
     pub fn status(&self) -> LotStatus {
         match self.phase {
             LotPhase::Pending => LotStatus::Pending,
-            LotPhase::Active if self.free.is_zero() && self.held.is_zero() => LotStatus::Spent,
+            LotPhase::Active if self.is_spent() => LotStatus::Spent,
             LotPhase::Active => LotStatus::Active,
             LotPhase::Expired => LotStatus::Expired,
             LotPhase::Voided => LotStatus::Voided,
         }
+    }
+
+    fn is_spent(&self) -> bool {
+        self.free.is_zero() && self.held.is_zero() && self.allocated.is_zero()
     }
 
     /// Where credits that come back to this lot go.
@@ -200,6 +217,8 @@ impl Lot {
             Bucket::Used | Bucket::Debt => &mut self.used,
             Bucket::Expired => &mut self.expired,
             Bucket::Voided => &mut self.voided,
+            Bucket::Returned => &mut self.returned,
+            Bucket::Allocated(_) => &mut self.allocated,
         }
     }
 }

@@ -20,6 +20,10 @@ pub struct Policy {
     /// change is for what ends or changes from then on.
     #[n(3)]
     pub record_retention: Span,
+    /// How much may be taken back from regions that are not heard of, without an operator's word.
+    #[n(4)]
+    #[cbor(skip_if = "crate::codec::is_none")]
+    pub takeback_cap: Credits,
 }
 
 /// A change of policy: what it does not name stays as it is, whatever that is by then.
@@ -37,6 +41,9 @@ pub struct PolicyChange {
     /// See [`Policy::record_retention`].
     #[n(3)]
     pub record_retention: Option<Span>,
+    /// See [`Policy::takeback_cap`].
+    #[n(4)]
+    pub takeback_cap: Option<Credits>,
 }
 
 impl Policy {
@@ -47,6 +54,7 @@ impl Policy {
             refund_expired: change.refund_expired.unwrap_or(self.refund_expired),
             key_retention: change.key_retention.unwrap_or(self.key_retention),
             record_retention: change.record_retention.unwrap_or(self.record_retention),
+            takeback_cap: change.takeback_cap.unwrap_or(self.takeback_cap),
         }
     }
 }
@@ -73,6 +81,7 @@ impl Default for Policy {
             refund_expired: RefundExpired::Lapse,
             key_retention: Span::from_days(1),
             record_retention: Span::from_days(400),
+            takeback_cap: Credits::ZERO,
         }
     }
 }

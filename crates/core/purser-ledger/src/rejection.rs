@@ -1,9 +1,9 @@
 //! The ledger's "no": an answer, not a fault.
 
 use minicbor::{Decode, Encode};
-use purser_types::{Credits, LogTime, Sequence};
+use purser_types::{Credits, Epoch, LogTime, Owner, Sequence};
 
-use crate::command::LotNumber;
+use crate::command::{HoldNumber, LotNumber};
 
 /// Why an operation is refused. Nothing of the account's credits, holds or lots has changed.
 ///
@@ -109,7 +109,7 @@ pub enum Rejection {
     NotFrozen,
     /// The account can not be closed yet.
     #[n(16)]
-    #[error("the account still has {holds} holds and a debt of {debt}")]
+    #[error("the account still has {holds} holds, {allocations} allocations and a debt of {debt}")]
     CloseBlocked {
         /// Holds that have not ended.
         #[n(0)]
@@ -117,6 +117,10 @@ pub enum Rejection {
         /// What is owed.
         #[n(1)]
         debt: Credits,
+        /// Allocations that are not closed.
+        #[n(2)]
+        #[cbor(default)]
+        allocations: u64,
     },
     /// Another grant with this `source_ref` gave another amount.
     #[n(17)]
@@ -193,6 +197,99 @@ pub enum Rejection {
     #[n(27)]
     #[error("the account is frozen already")]
     AlreadyFrozen,
+    /// This book does not decide that: home does, or a region. Not remembered: nothing is decided.
+    #[n(29)]
+    #[error("this is decided elsewhere")]
+    DecidedElsewhere,
+    /// The region may not spend that much by itself; home may know better. Not remembered.
+    #[n(30)]
+    #[error("the region's right is short by {short_by}")]
+    RightExhausted {
+        /// What the region may still spend.
+        #[n(0)]
+        right: Credits,
+        /// What is missing.
+        #[n(1)]
+        short_by: Credits,
+    },
+    /// The allocation has ended, or can be granted nothing more. Not remembered.
+    #[n(31)]
+    #[error("the allocation has ended")]
+    AllocationEnded,
+    /// No allocation with this generation was ever opened. Not remembered.
+    #[n(32)]
+    #[error("there is no such allocation")]
+    AllocationUnknown,
+    /// Entries are missing between what is booked and what is reported. Not remembered.
+    #[n(33)]
+    #[error("the report leaves a hole after entry {}", booked.0)]
+    ReportGap {
+        /// The last entry that is booked.
+        #[n(0)]
+        booked: Sequence,
+    },
+    /// The reported entries are not those that were booked, or do not follow them. Not remembered.
+    #[n(34)]
+    #[error("the reported entry {} does not continue what is booked", sequence.0)]
+    ReportForked {
+        /// The entry.
+        #[n(0)]
+        sequence: Sequence,
+    },
+    /// The message tells nothing that is not known. Not remembered.
+    #[n(35)]
+    #[error("there is nothing new in it")]
+    NothingNew,
+    /// The message belongs to an earlier home, or this is one. Not remembered.
+    #[n(36)]
+    #[error("it is fenced by epoch {}", epoch.0)]
+    EpochFenced {
+        /// The higher epoch.
+        #[n(0)]
+        epoch: Epoch,
+    },
+    /// The voucher contradicts what home said before. Not remembered.
+    #[n(37)]
+    #[error("the voucher contradicts an earlier one")]
+    VoucherContradicts,
+    /// Taking so much back could overspend more than the policy allows.
+    #[n(38)]
+    #[error("taking {amount} back could overspend more than the cap of {cap}")]
+    TakebackBeyondCap {
+        /// What is out.
+        #[n(0)]
+        amount: Credits,
+        /// The most that may be taken back and unresolved.
+        #[n(1)]
+        cap: Credits,
+    },
+    /// The allocation can not be ended yet. Not remembered.
+    #[n(39)]
+    #[error("{holds} holds and {free} free credits are still in the region")]
+    FinishBlocked {
+        /// Holds that have not ended.
+        #[n(0)]
+        holds: u64,
+        /// Free credits.
+        #[n(1)]
+        free: Credits,
+    },
+    /// The allocation is open: its region is to end it, or it is to be taken back first.
+    #[n(40)]
+    #[error("the allocation is open")]
+    AllocationOpen,
+    /// A region has decided the same request under the same key. Not remembered: the region's decision
+    /// is.
+    #[n(41)]
+    #[error("a region has decided this request")]
+    DecidedInRegion {
+        /// Under which allocation.
+        #[n(0)]
+        owner: Owner,
+        /// The hold or charge that it made.
+        #[n(1)]
+        hold: HoldNumber,
+    },
 }
 
 impl Rejection {
@@ -205,7 +302,18 @@ impl Rejection {
             Self::TenantNotFound
             | Self::GrantExpired
             | Self::KeyReused
-            | Self::BatchAborted { .. } => false,
+            | Self::BatchAborted { .. }
+            | Self::DecidedElsewhere
+            | Self::DecidedInRegion { .. }
+            | Self::RightExhausted { .. }
+            | Self::AllocationEnded
+            | Self::AllocationUnknown
+            | Self::ReportGap { .. }
+            | Self::ReportForked { .. }
+            | Self::NothingNew
+            | Self::EpochFenced { .. }
+            | Self::VoucherContradicts
+            | Self::FinishBlocked { .. } => false,
             Self::TenantExists
             | Self::HoldNotFound
             | Self::ChargeNotFound
@@ -227,6 +335,8 @@ impl Rejection {
             | Self::AmountOverflow
             | Self::AlreadyFrozen
             | Self::TooManyParts
+            | Self::TakebackBeyondCap { .. }
+            | Self::AllocationOpen
             | Self::LotAlreadyVoided
             | Self::ExtendNotLater { .. }
             | Self::ExtendTooLong { .. }

@@ -7,9 +7,7 @@
 use std::collections::VecDeque;
 
 use minicbor::{Decode, Encode};
-use purser_types::{LogTime, Span};
-
-use crate::cow_map::CowMap;
+use purser_types::{CowMap, LogTime, Span};
 
 /// How many buckets a retention is divided into: a pair takes memory an eighth too long at most, and
 /// a look-up that finds nothing looks into nine buckets.

@@ -63,7 +63,7 @@ fn lived() -> (Ledger, Vec<(Position, Record)>) {
     let (mut ledger, mut history) = (Ledger::default(), MemoryHistory::default());
     for (operation, second) in operations().into_iter().zip(1..) {
         let items = vec![Item { context: Context::default(), operation }];
-        let command = Command::Account { account: name(), items };
+        let command = Command::at_home(name(), items);
         let id = OperationId { index: second, ordinal: 0 };
         ledger.apply_command(&command, at(second), id, &mut history).unwrap();
     }
@@ -166,7 +166,7 @@ fn a_standing_that_changes_beside_what_its_entry_is_about_is_found() {
     check_finds_forged(7, becomes(Fact::PolicySet(frozen.clone())), "the status is Frozen");
     check_finds_forged(7, becomes(Fact::Closed(frozen.clone())), "the status is Frozen");
     let policy = Policy { debt_limit: credits(5), ..Policy::default() };
-    let lenient = Standing { policy, ..frozen.clone() };
+    let lenient = Standing { policy, ..frozen };
     check_finds_forged(7, becomes(Fact::Frozen(lenient)), "the policy");
     let moved = Standing { home: Region::parse("eu").unwrap(), ..frozen.clone() };
     check_finds_forged(7, becomes(Fact::Frozen(moved)), "the home");

@@ -6,11 +6,13 @@
 
 #![warn(clippy::wildcard_enum_match_arm, clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
+mod cow_map;
 mod credits;
 mod ids;
 mod log_time;
 mod machine;
 
+pub use cow_map::CowMap;
 pub use credits::{Credits, CreditsError};
 pub use ids::{
     Epoch, Generation, IdError, IdempotencyKey, OperationId, Owner, Region, Sequence, TenantId,

@@ -5,6 +5,7 @@ use utoipa::ToSchema;
 
 use crate::amount::SignedAmount;
 use crate::balance::{Buckets, Totals};
+use crate::bucket::Bucket;
 use crate::cursor::Cursor;
 use crate::ids::{ChargeId, HoldId, LotId};
 use crate::metadata::Metadata;
@@ -43,6 +44,24 @@ spelled_enum! {
         LateCapture "late_capture",
         /// A lot's time was over.
         LotExpired "lot_expired",
+        /// Credits were set aside for a region.
+        Allocate "allocate",
+        /// What a region may do with its allocation was changed.
+        Allocation "allocation",
+        /// What a region decided was booked.
+        Settle "settle",
+        /// A region gave credits back.
+        Return "return",
+        /// An allocation was taken back without hearing from its region.
+        TakeBack "take_back",
+        /// An allocation was ended of which nothing more will be heard.
+        WriteOff "write_off",
+        /// A region heard what it may spend.
+        Voucher "voucher",
+        /// A region's book has lost its past.
+        Seal "seal",
+        /// A region's book has ended.
+        Finish "finish",
         /// A lot was taken back by an operator.
         Void "void",
         /// Credits that became available paid debt.
@@ -55,26 +74,6 @@ spelled_enum! {
         Unfreeze "unfreeze",
         /// The account was closed.
         Close "close",
-    }
-}
-
-spelled_enum! {
-    /// A place where credits are.
-    Bucket, "a bucket" {
-        /// The source: what was granted.
-        Granted "granted",
-        /// What can be authorized or charged.
-        Available "available",
-        /// Set aside in holds.
-        Held "held",
-        /// Captured.
-        Used "used",
-        /// Lost by expiry.
-        Expired "expired",
-        /// Taken back by an operator.
-        Voided "voided",
-        /// What the tenant owes.
-        Debt "debt",
     }
 }
 

@@ -22,6 +22,7 @@ mod balance;
 mod batch;
 mod batch_item;
 mod body;
+mod bucket;
 mod charge;
 mod cluster;
 mod cursor;
@@ -49,13 +50,14 @@ pub use batch::{
 };
 pub use batch_item::{BatchItem, BatchOperation, BatchOperationName, SubjectId};
 pub use body::{BODY_BYTES_MAX, InvalidBody, read_body, read_optional_body};
+pub use bucket::Bucket;
 pub use charge::{Charge, ChargeAnswer, ChargeDetail, ChargeRequest, CheckAnswer};
 pub use cluster::{
     ClockState, ClusterAnswer, GROUPS_MAX, GroupAnswer, GroupNumber, GroupRole, InvalidVoters,
     LeaderRequest, NodeNumber, Voters, VotersRequest,
 };
 pub use cursor::{Cursor, CursorScope, InvalidCursor};
-pub use entry::{Bucket, Entry, EntryKind, Posting, Statement};
+pub use entry::{Entry, EntryKind, Posting, Statement};
 pub use hold::{
     AuthorizeRequest, CaptureAnswer, CaptureRequest, Consistency, DecidedBy, DeciderRole,
     ExtendRequest, Hold, HoldAnswer, HoldDetail, HoldStatus, IfExpired, LotShare, ReleaseRequest,

@@ -24,6 +24,11 @@ const CRATES: &[Crate] = &[
         may_use: &["purser-types"],
     },
     Crate {
+        name: "purser-placement",
+        folder: "crates/core/purser-placement",
+        may_use: &["purser-types"],
+    },
+    Crate {
         name: "purser-raft",
         folder: "crates/replicated/purser-raft",
         may_use: &["purser-types"],

@@ -19,7 +19,7 @@ impl Account {
             account: self.name.clone(),
             standing: Standing {
                 status: AccountStatus::Open,
-                home: asked.home.clone(),
+                home: asked.home,
                 policy: asked.policy.clone(),
                 opened_at: now,
             },
@@ -55,9 +55,11 @@ impl Account {
     /// Closes the account for good. Refuses: holds or debt; the account has changed since the
     /// operator looked.
     pub(super) fn decide_close(&self, asked: &Close) -> Result<Draft, Rejection> {
-        if !self.holds.is_empty() || !self.balance.debt.is_zero() {
-            let holds = u64::try_from(self.holds.len()).unwrap_or(u64::MAX);
-            return Err(Rejection::CloseBlocked { holds, debt: self.balance.debt });
+        let allocations = self.home_side()?.allocations.len();
+        if !self.holds.is_empty() || !self.balance.debt.is_zero() || allocations > 0 {
+            let count = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);
+            let (holds, allocations) = (count(self.holds.len()), count(allocations));
+            return Err(Rejection::CloseBlocked { holds, debt: self.balance.debt, allocations });
         }
         self.refuse_stale(asked.confirm)?;
         Ok(Draft::still(Fact::Closed(self.standing.becoming(AccountStatus::Closed))))

@@ -2,10 +2,12 @@
 
 use purser_types::Credits;
 
-use super::{Account, Draft};
+use super::{Account, Draft, Side};
 use crate::balance::Balance;
+use crate::command::LotNumber;
 use crate::entry::{Bucket, Fact, Move};
 use crate::hold::{Hold, HoldState, Portion, Source};
+use crate::region::payer;
 use crate::rejection::Rejection;
 
 /// Which lots would pay for an amount.
@@ -32,6 +34,11 @@ impl Account {
             short_by = short_by.saturating_sub(amount);
             portions.push(Portion { lot, amount });
         }
+        let overdrawn = self.overdraft_room().min(short_by);
+        if !overdrawn.is_zero() {
+            short_by = short_by.saturating_sub(overdrawn);
+            portions.push(Portion { lot: LotNumber::OVERDRAFT, amount: overdrawn });
+        }
         Plan { portions, short_by }
     }
 
@@ -52,6 +59,7 @@ impl Account {
         allow_debt: bool,
     ) -> Result<Plan, Rejection> {
         let plan = self.plan(amount);
+        let allow_debt = allow_debt && matches!(self.side, Side::Home(_));
         let owed = self.balance.debt.checked_add(plan.short_by);
         let limit = allow_debt.then_some(self.standing.policy.debt_limit);
         let within = owed.zip(limit).is_some_and(|(owed, limit)| owed <= limit);
@@ -63,7 +71,10 @@ impl Account {
     }
 
     /// `unpaid` is what no lot could pay; what is owed would have to be repaid before it.
-    fn too_few(&self, unpaid: Credits, debt_limit: Option<Credits>) -> Rejection {
+    pub(crate) fn too_few(&self, unpaid: Credits, debt_limit: Option<Credits>) -> Rejection {
+        if let Side::Region(_) = self.side {
+            return Rejection::RightExhausted { right: self.right(), short_by: unpaid };
+        }
         let Balance { available, debt, .. } = self.balance;
         let short_by = unpaid.checked_add(debt).unwrap_or(Credits::MAX);
         Rejection::InsufficientCredits { available, short_by, debt, debt_limit }
@@ -72,8 +83,8 @@ impl Account {
     /// Spends a plan: available credits and, for what is missing, debt become used.
     pub(crate) fn spend(&self, plan: &Plan, hold: &mut Hold, moves: &mut Vec<Move>) {
         for portion in &plan.portions {
-            let lot = Some(portion.lot);
-            moves.extend(Move::some(lot, Bucket::Available, Bucket::Used, portion.amount));
+            let (lot, from) = payer(portion);
+            moves.extend(Move::some(lot, from, Bucket::Used, portion.amount));
             hold.add_spend(Source::Lot(portion.lot), portion.amount);
         }
         moves.extend(Move::some(None, Bucket::Debt, Bucket::Used, plan.short_by));
@@ -87,7 +98,7 @@ impl Account {
         for pin in pins {
             let taken = pin.amount.min(rest);
             rest = rest.saturating_sub(taken);
-            moves.extend(Move::some(Some(pin.lot), Bucket::Held, Bucket::Used, taken));
+            moves.extend(Move::some(payer(&pin).0, Bucket::Held, Bucket::Used, taken));
             hold.add_spend(Source::Lot(pin.lot), taken);
         }
         hold.held = hold.held.saturating_sub(amount);
@@ -97,16 +108,23 @@ impl Account {
     /// what comes back to a voided one is voided.
     pub(crate) fn unpin(&self, hold: &mut Hold) -> Vec<Move> {
         let back = |pin: Portion| {
-            Move::some(Some(pin.lot), Bucket::Held, self.homecoming(pin), pin.amount)
+            Move::some(payer(&pin).0, Bucket::Held, self.homecoming_of(pin.lot), pin.amount)
         };
         let moves = hold.pins().filter_map(back).collect();
         hold.held = Credits::ZERO;
         moves
     }
 
-    /// Where credits go that come back to the lot of `portion`.
-    pub(crate) fn homecoming(&self, portion: Portion) -> Bucket {
-        self.lots.get(&portion.lot).expect("INV-9: holds name known lots").homecoming()
+    /// Where credits go that come back to a lot. In a region, what ends goes home.
+    pub(crate) fn homecoming_of(&self, lot: LotNumber) -> Bucket {
+        if lot == LotNumber::OVERDRAFT {
+            return Bucket::Debt;
+        }
+        let lot = self.lots.get(&lot).expect("INV-9: holds name known lots");
+        match (&self.side, lot.homecoming()) {
+            (Side::Region(_), Bucket::Expired | Bucket::Voided) => Bucket::Returned,
+            (_, bucket) => bucket,
+        }
     }
 
     /// A draft about a hold: the next entry is the last that changed it.

@@ -6,7 +6,7 @@
 
 use purser_types::{Credits, HistoryError, HistoryReader, LogTime, Sequence};
 
-use super::{Account, Draft, Scribe, read_entry};
+use super::{Account, Draft, HoldKey, Origin, Scribe, Side, read_entry};
 use crate::command::{HoldNumber, LotNumber};
 use crate::entry::{Bucket, Fact, Move};
 use crate::hold::{Hold, HoldState, Source, Spend};
@@ -31,8 +31,13 @@ impl Account {
     /// When something is next due, the freeing of memory included.
     pub(crate) fn next_due(&self) -> Option<LogTime> {
         let event = self.agenda.first().map(|(due, ())| due.at);
-        let forgets = [self.keys.next_forget(), self.ended.next_forget()];
-        forgets.into_iter().chain([event]).flatten().min()
+        let home = self.home_side().ok();
+        let away = home.and_then(|home| home.away.next_forget());
+        let duplicates = home.and_then(|home| home.duplicates.next_forget());
+        let requests = home.and_then(|home| home.requests.next_forget());
+        let own = [self.keys.next_forget(), self.ended.next_forget()];
+        let forgets = own.into_iter().chain([away, duplicates, requests]);
+        forgets.chain([event]).flatten().min()
     }
 
     /// Lets everything take effect that is due at `now`.
@@ -44,12 +49,17 @@ impl Account {
         while let Some(instant) = self.next_event(now) {
             while let Some((&due, ())) = self.agenda.first().filter(|(due, ())| due.at == instant) {
                 let draft = self.due_draft(due.event);
-                self.append(draft, instant, None, scribe);
+                self.append(draft, instant, Origin::default(), scribe);
             }
             self.repay_debt(instant, scribe)?;
         }
         self.keys.forget(now);
         self.ended.forget(now);
+        if let Side::Home(home) = &mut self.side {
+            home.away.forget(now);
+            home.duplicates.forget(now);
+            home.requests.forget(now);
+        }
         Ok(())
     }
 
@@ -69,7 +79,11 @@ impl Account {
             }
             DueEvent::LotExpires(number) => {
                 let lot = self.lots.get(&number).expect("INV-6: the agenda names known lots");
-                let moves = Move::some(Some(number), Bucket::Available, Bucket::Expired, lot.free);
+                let to = match self.side {
+                    Side::Home(_) => Bucket::Expired,
+                    Side::Region(_) => Bucket::Returned,
+                };
+                let moves = Move::some(Some(number), Bucket::Available, to, lot.free);
                 Draft { fact: Fact::LotExpired(number), moves: moves.into_iter().collect() }
             }
             DueEvent::LotBecomesEffective(number) => {
@@ -81,17 +95,20 @@ impl Account {
         }
     }
 
-    fn debtor(
-        &self,
-        number: HoldNumber,
-        history: &dyn HistoryReader,
-    ) -> Result<Hold, HistoryError> {
-        if let Some(hold) = self.holds.get(&number) {
+    fn debtor(&self, debtor: HoldKey, history: &dyn HistoryReader) -> Result<Hold, HistoryError> {
+        if debtor.allocation == Sequence::ZERO
+            && let Some(hold) = self.holds.get(&debtor.hold)
+        {
             return Ok(hold.clone());
         }
-        let position = self.owing.get(&number).expect("INV-8: who owes is not forgotten");
-        let entry = read_entry(history, *position)?;
-        Ok(entry.fact.into_hold().expect("INV-8: a debtor's last entry is about it"))
+        let position = self.owing.get(&debtor).expect("INV-8: who owes is not forgotten");
+        let fact = read_entry(history, *position)?.fact;
+        let hold = if let Fact::Settled(settlement) = &fact {
+            settlement.hold_at_home(debtor)
+        } else {
+            fact.into_hold()
+        };
+        Ok(hold.expect("INV-8: a debtor's last entry is about it"))
     }
 
     /// Repays debt, oldest first, for as long as there are credits and debt. Returns how much.
@@ -103,11 +120,15 @@ impl Account {
         scribe: &mut Scribe<'_>,
     ) -> Result<Credits, HistoryError> {
         let mut repaid = Credits::ZERO;
+        if let Side::Region(_) = self.side {
+            // What a region has overdrawn is settled by home's grants.
+            return Ok(repaid);
+        }
         while !self.balance.available.is_zero()
             && let Some((&origin, &debt)) = self.debts.first()
         {
             let amount = debt.amount.min(self.balance.available);
-            let mut hold = self.debtor(debt.hold, &*scribe.history)?;
+            let mut hold = self.debtor(debt.debtor, &*scribe.history)?;
             let mut moves = Vec::new();
             let mut paid = Vec::new();
             for portion in self.plan(amount).portions {
@@ -122,7 +143,7 @@ impl Account {
             }
             repay(&mut hold.spent, origin, amount, &paid);
             let draft = self.about(hold, Fact::DebtRepaid, moves);
-            self.append(draft, at, None, scribe);
+            self.append(draft, at, Origin::default(), scribe);
             repaid = repaid.checked_add(amount).expect("INV-5: repaid within the account's debt");
         }
         Ok(repaid)

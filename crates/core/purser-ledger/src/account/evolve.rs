@@ -9,13 +9,14 @@ use purser_types::{Position, Sequence};
 
 use super::due::{effective, end_of_hold, expiry};
 use super::grants::source_digest;
-use super::{Account, Debt, Head};
+use super::{Account, Debt, Head, HoldKey, Side};
 use crate::chain::MARK_EVERY;
 use crate::command::LotNumber;
 use crate::digest::Digest32;
 use crate::entry::{Bucket, Entry, Fact, Move};
-use crate::hold::{Hold, HoldState, Source};
+use crate::hold::{Hold, HoldState, Source, Spend, sum};
 use crate::lot::{Lot, LotPhase, LotTerms};
+use crate::region::{BookPhase, RegionSide};
 
 impl Account {
     /// Applies the next entry of the account, whose bytes have `hash` and stand at `position`.
@@ -23,16 +24,23 @@ impl Account {
         assert_eq!(entry.sequence, self.head.sequence.next(), "INV-10: entries have no holes");
         assert_eq!(entry.prev_hash, self.head.hash, "INV-10: entries form one chain");
         let balance = self.balance.after(&entry.fact, &entry.moves);
-        assert_eq!(balance, Ok(entry.balance), "INV-1: an entry's moves explain its balance");
+        assert_eq!(
+            balance.as_ref(),
+            Ok(&entry.balance),
+            "INV-1: an entry's moves explain its balance"
+        );
 
         if let Some(terms) = entry.fact.new_lot() {
             self.add_lot(LotNumber(entry.sequence), terms);
+        }
+        if let Fact::VoucherAccepted(voucher) = &entry.fact {
+            self.evolve_voucher(voucher, entry.log_time);
         }
         for step in &entry.moves {
             self.evolve_lot(step);
         }
         self.evolve_fact(entry, position);
-        self.balance = entry.balance;
+        self.balance = entry.balance.clone();
         self.head = Head { sequence: entry.sequence, hash, position: Some(position) };
         if entry.sequence.0.is_multiple_of(MARK_EVERY) {
             self.marks.insert(entry.sequence, position);
@@ -45,11 +53,33 @@ impl Account {
             | Fact::PolicySet(standing)
             | Fact::Frozen(standing)
             | Fact::Unfrozen(standing)
-            | Fact::Closed(standing) => self.standing = standing.clone(),
+            | Fact::Closed(standing) => {
+                self.standing = standing.clone();
+                self.renew_vouchers();
+            }
             Fact::LotEffective(number) => self.enter_phase(*number, LotPhase::Active),
             Fact::LotExpired(number) => self.enter_phase(*number, LotPhase::Expired),
             Fact::Voided { number, .. } => self.enter_phase(*number, LotPhase::Voided),
             Fact::Granted(_) | Fact::AdjustedUp(_) | Fact::AdjustedDown => (),
+            Fact::Allocated(allocation)
+            | Fact::AllocationSet(allocation)
+            | Fact::TakenBack(allocation)
+            | Fact::WrittenOff(allocation) => self.evolve_allocation(allocation),
+            Fact::Settled(settlement) => self.evolve_settlement(settlement, entry, position),
+            Fact::VoucherAccepted(_) => (),
+            Fact::ReturnedHome { recall } => self.evolve_book(|book| {
+                book.answered = book.answered.max(*recall);
+            }),
+            Fact::AllocationSealed => self.evolve_book(|book| book.phase = BookPhase::Sealed),
+            Fact::AllocationFinished => self.evolve_book(|book| book.phase = BookPhase::Finished),
+            // A region's hold, of which the region's own book does not know what happens here.
+            Fact::DebtRepaid(hold) | Fact::Refunded { hold, .. } | Fact::Reclaimed(hold)
+                if hold.allocation != Sequence::ZERO =>
+            {
+                let key = HoldKey { allocation: hold.allocation, hold: hold.number };
+                self.evolve_away(key, &hold.spent, entry, position);
+                self.evolve_reversal(key, !hold.spent.is_empty());
+            }
             Fact::Authorized(hold)
             | Fact::Captured(hold)
             | Fact::Released(hold)
@@ -58,12 +88,19 @@ impl Account {
             | Fact::Charged(hold)
             | Fact::LateCaptured(hold)
             | Fact::Refunded { hold, .. }
+            | Fact::RefundPromised { hold, .. }
             | Fact::Reclaimed(hold)
             | Fact::DebtRepaid(hold) => self.evolve_hold(hold, entry, position),
         }
     }
 
-    fn add_lot(&mut self, number: LotNumber, terms: &LotTerms) {
+    fn evolve_book(&mut self, change: impl FnOnce(&mut RegionSide)) {
+        if let Side::Region(book) = &mut self.side {
+            change(book);
+        }
+    }
+
+    pub(crate) fn add_lot(&mut self, number: LotNumber, terms: &LotTerms) {
         if let Some(source_ref) = &terms.source_ref {
             self.source_refs.insert(source_digest(source_ref), number);
         }
@@ -91,7 +128,7 @@ impl Account {
         }
     }
 
-    fn enter_phase(&mut self, number: LotNumber, phase: LotPhase) {
+    pub(crate) fn enter_phase(&mut self, number: LotNumber, phase: LotPhase) {
         let lot = self.lots.get_mut(&number).expect("INV-9: facts name known lots");
         lot.phase = phase;
         self.agenda.remove(&effective(number, &lot.terms));
@@ -114,32 +151,68 @@ impl Account {
             self.ended.insert(hold.number, position, entry.log_time, retention);
         }
         let ended = hold.state != HoldState::Active;
-        if ended && hold.spent.iter().any(|spend| matches!(spend.source, Source::Debt(_))) {
-            self.owing.insert(hold.number, position);
+        let key = HoldKey::own(hold.number);
+        if ended && owes(&hold.spent) {
+            self.owing.insert(key, position);
         } else {
-            self.owing.remove(&hold.number);
+            self.owing.remove(&key);
         }
-        self.evolve_debts(hold, entry);
+        self.evolve_debts(key, &hold.spent, entry);
+    }
+
+    /// What has paid for a region's hold.
+    pub(crate) fn evolve_away(
+        &mut self,
+        key: HoldKey,
+        spent: &[Spend],
+        entry: &Entry,
+        position: Position,
+    ) {
+        let retention = self.standing.policy.record_retention;
+        if let Side::Home(home) = &mut self.side {
+            home.away.insert(key, position, entry.log_time, retention);
+        }
+        if owes(spent) {
+            self.owing.insert(key, position);
+        } else {
+            self.owing.remove(&key);
+        }
+        self.evolve_debts(key, spent, entry);
     }
 
     /// What the hold owes now is what its record says.
-    fn evolve_debts(&mut self, hold: &Hold, entry: &Entry) {
+    fn evolve_debts(&mut self, debtor: HoldKey, spent: &[Spend], entry: &Entry) {
         let touches_debt = |step: &Move| step.from == Bucket::Debt || step.to == Bucket::Debt;
-        if !entry.moves.iter().any(touches_debt) {
+        if matches!(self.side, Side::Region(_)) || !entry.moves.iter().any(touches_debt) {
             return;
         }
-        let from = (hold.number, Sequence::ZERO);
+        let from = (debtor, Sequence::ZERO);
         let own = self.debts_of.range_from(Bound::Included(&from)).map(|(key, ())| *key);
-        let before: Vec<_> = own.take_while(|(debtor, _)| *debtor == hold.number).collect();
+        let before: Vec<_> = own.take_while(|(other, _)| *other == debtor).collect();
+        let mut realised = self.realised();
+        let in_region = debtor.allocation != Sequence::ZERO;
         for key in before {
             self.debts_of.remove(&key);
-            self.debts.remove(&key.1);
-        }
-        for spend in &hold.spent {
-            if let Source::Debt(origin) = spend.source {
-                self.debts.insert(origin, Debt { hold: hold.number, amount: spend.amount });
-                self.debts_of.insert((hold.number, origin), ());
+            let debt = self.debts.remove(&key.1);
+            if let Some(Debt { amount, .. }) = debt.filter(|_| in_region) {
+                realised = realised.saturating_sub(amount);
             }
         }
+        for spend in spent {
+            if let Source::Debt(origin) = spend.source {
+                self.debts.insert(origin, Debt { debtor, amount: spend.amount });
+                self.debts_of.insert((debtor, origin), ());
+                if in_region {
+                    realised = sum([realised, spend.amount].into_iter());
+                }
+            }
+        }
+        if let Side::Home(home) = &mut self.side {
+            home.realised = realised;
+        }
     }
+}
+
+fn owes(spent: &[Spend]) -> bool {
+    spent.iter().any(|spend| matches!(spend.source, Source::Debt(_)))
 }

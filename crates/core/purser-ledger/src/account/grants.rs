@@ -93,13 +93,11 @@ impl Account {
 
     /// The total ever granted stays an amount.
     pub(super) fn refuse_above_ceiling(&self, amount: Credits) -> Result<(), Rejection> {
-        let promised = self.balance.granted.checked_add(self.balance.pending);
-        let promised = promised.unwrap_or(Credits::MAX);
-        let grantable = Credits::MAX.saturating_sub(promised);
+        let grantable = self.room_beside_regions(None, &self.balance).unwrap_or_default();
         if amount <= grantable { Ok(()) } else { Err(Rejection::GrantExceedsCeiling { grantable }) }
     }
 
-    pub(super) fn refuse_stale(&self, confirm: Confirm) -> Result<(), Rejection> {
+    pub(crate) fn refuse_stale(&self, confirm: Confirm) -> Result<(), Rejection> {
         if confirm.0 == self.head.sequence {
             Ok(())
         } else {
@@ -108,7 +106,7 @@ impl Account {
     }
 
     /// The number of the lot that the next entry makes.
-    pub(super) fn next_lot(&self) -> LotNumber {
+    pub(crate) fn next_lot(&self) -> LotNumber {
         LotNumber(self.head.sequence.next())
     }
 

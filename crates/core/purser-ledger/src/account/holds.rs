@@ -1,11 +1,13 @@
 //! Authorize, capture, release, extend, charge.
 
-use purser_types::{Credits, LogTime};
+use purser_types::{Credits, LogTime, Sequence};
 
-use super::{Account, Draft};
+use super::{Account, Draft, Side};
 use crate::command::{Authorize, Capture, Charge, Extend, HoldNumber, IfExpired};
 use crate::entry::{Bucket, Fact, Move};
 use crate::hold::{Hold, HoldKind, HoldState};
+use crate::protocol::Mode;
+use crate::region::payer;
 use crate::rejection::Rejection;
 use crate::standing::AccountStatus;
 
@@ -20,7 +22,8 @@ impl Account {
         let pins = self.plan_all(asked.amount)?;
         refuse_if_scattered(pins.len())?;
         let pin = |portion: &crate::hold::Portion| {
-            Move::some(Some(portion.lot), Bucket::Available, Bucket::Held, portion.amount)
+            let (lot, from) = payer(portion);
+            Move::some(lot, from, Bucket::Held, portion.amount)
         };
         let moves = pins.iter().filter_map(pin).collect();
         let hold = Hold {
@@ -151,10 +154,18 @@ impl Account {
             changed_by: sequence,
             changed_before: None,
             ended_by: (kind == HoldKind::Charge).then_some(sequence),
+            allocation: Sequence::ZERO,
         }
     }
 
-    fn refuse_if_frozen(&self) -> Result<(), Rejection> {
+    pub(crate) fn refuse_if_frozen(&self) -> Result<(), Rejection> {
+        if let Side::Region(region) = &self.side {
+            return match region.mode {
+                Mode::Local => Ok(()),
+                Mode::Frozen => Err(Rejection::AccountFrozen),
+                Mode::Strict | Mode::Ending => Err(Rejection::DecidedElsewhere),
+            };
+        }
         match self.standing.status {
             AccountStatus::Open => Ok(()),
             AccountStatus::Frozen => Err(Rejection::AccountFrozen),

@@ -21,7 +21,9 @@ impl Account {
         history: &dyn HistoryReader,
     ) -> Result<Option<Outcome>, HistoryError> {
         let Some(asked) = asked else { return Ok(None) };
-        let Some(remembered) = self.keys.get(&asked.key, now) else { return Ok(None) };
+        let Some(remembered) = self.keys.get(&asked.key, now) else {
+            return Ok(self.recall_away(asked, now).map(Outcome::refused));
+        };
         if remembered.fingerprint != asked.fingerprint {
             return Ok(Some(Outcome::refused(Rejection::KeyReused)));
         }

@@ -25,26 +25,29 @@ mod view;
 
 use minicbor::{Decode, Encode};
 use purser_types::{
-    Credits, History, HistoryError, HistoryReader, LogTime, OperationId, Owner, Position, Sequence,
+    CowMap, Credits, History, HistoryError, HistoryReader, LogTime, OperationId, Owner, Position,
+    Sequence,
 };
 
 pub(crate) use self::due::{Due, dues_of_lot, end_of_hold};
 use self::keys::receipt_of_existing;
 pub(crate) use self::pieces::Piece;
 pub(crate) use self::scratch::Scratch;
+pub(crate) use self::undo::take_last;
 pub use self::view::{AsOf, CheckVerdict};
 use crate::answer::{Existing, Last, Outcome, Receipt, Remembered};
 use crate::balance::{Balance, BalanceError};
 use crate::chain::{Backwards, Hashed, Link, Record};
 use crate::codec;
 use crate::command::{
-    AccountName, Context, HoldNumber, Identity, Item, LotNumber, Operation, Target,
+    AccountName, Context, HoldNumber, Identity, Item, LotNumber, Operation, Reclaim, Refund, Target,
 };
-use crate::cow_map::CowMap;
 use crate::digest::{Digest16, Digest32, hash_of};
-use crate::entry::{Entry, Fact, Move, genesis_hash};
+use crate::entry::{Entry, Fact, Move, allocation_genesis, genesis_hash};
 use crate::hold::Hold;
+use crate::home::Home;
 use crate::lot::{DrawKey, Lot};
+use crate::region::{BookPhase, RegionSide};
 use crate::rejection::Rejection;
 use crate::standing::{AccountStatus, Standing};
 use crate::time_ring::TimeRing;
@@ -60,6 +63,8 @@ pub struct Account {
     pub(crate) number: AccountNumber,
     pub(crate) name: AccountName,
     pub(crate) standing: Standing,
+    /// Whether this is home's book or a region's.
+    pub(crate) side: Side,
     pub(crate) balance: Balance,
     pub(crate) head: Head,
     /// Every 64th entry.
@@ -74,15 +79,34 @@ pub struct Account {
     /// The holds and charges that have ended: where the last entry about each is.
     pub(crate) ended: TimeRing<HoldNumber, Position>,
     /// Those of them that owe, for as long as they do, whatever their retention.
-    pub(crate) owing: CowMap<HoldNumber, Position>,
+    pub(crate) owing: CowMap<HoldKey, Position>,
     /// What is owed, oldest first, by the entry that made it.
     pub(crate) debts: CowMap<Sequence, Debt>,
     /// The same by debtor.
-    pub(crate) debts_of: CowMap<(HoldNumber, Sequence), ()>,
+    pub(crate) debts_of: CowMap<(HoldKey, Sequence), ()>,
     /// What will happen by itself.
     pub(crate) agenda: CowMap<Due, ()>,
     /// Decisions by the digest of their idempotency key.
     pub(crate) keys: TimeRing<Digest16, Remembered>,
+}
+
+/// The two roles in which the same rules are played.
+#[derive(Debug, Clone)]
+pub(crate) enum Side {
+    /// The ledger that is the truth, and what it has set aside for regions.
+    Home(Home),
+    /// The book of one allocation in its region.
+    Region(Box<RegionSide>),
+}
+
+/// A hold or charge as home knows it: its own, or one that a region decided under an allocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+pub(crate) struct HoldKey {
+    /// The entry that opened the allocation; 0 for a hold of this book.
+    #[n(0)]
+    pub(crate) allocation: Sequence,
+    #[n(1)]
+    pub(crate) hold: HoldNumber,
 }
 
 /// The end of an account's chain of entries.
@@ -104,7 +128,7 @@ pub struct Head {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct Debt {
     #[n(0)]
-    pub(crate) hold: HoldNumber,
+    pub(crate) debtor: HoldKey,
     #[n(1)]
     pub(crate) amount: Credits,
 }
@@ -131,6 +155,13 @@ struct Refused {
     outcome: Outcome,
 }
 
+/// Who wanted an entry: nobody, for what happens by itself.
+#[derive(Default, Clone, Copy)]
+pub(crate) struct Origin<'a> {
+    pub(crate) context: Option<&'a Context>,
+    pub(crate) asked: Option<Identity>,
+}
+
 /// Where entries go, and what they say about their origin.
 pub(crate) struct Scribe<'a> {
     pub(crate) history: &'a mut dyn History,
@@ -145,6 +176,7 @@ impl Account {
             number,
             name,
             standing,
+            side: Side::Home(Home::default()),
             balance: Balance::default(),
             head,
             marks: CowMap::default(),
@@ -159,6 +191,15 @@ impl Account {
             agenda: CowMap::default(),
             keys: TimeRing::default(),
         }
+    }
+
+    /// The book of an allocation, before its first voucher.
+    pub(crate) fn in_region(number: AccountNumber, name: AccountName, owner: Owner) -> Self {
+        let hash = allocation_genesis(&name, owner);
+        let mut account = Self::new(number, name, Standing::unopened(owner.region));
+        account.head.hash = hash;
+        account.side = Side::Region(Box::new(RegionSide::new(owner)));
+        account
     }
 
     /// Applies items at `now`: together or not at all.
@@ -235,19 +276,27 @@ impl Account {
         if let Some(outcome) = self.recall(asked, now, &*scribe.history)? {
             return Ok(outcome);
         }
-        let concerned = match target_of(&item.operation) {
-            Some(target) => self.find_hold(target, now, &*scribe.history)?,
-            None => None,
+        let concerned = match self.concerned(&item.operation, now, &*scribe.history)? {
+            Ok(concerned) => concerned,
+            Err(refusal) => return Ok(Outcome::refused(refusal)),
         };
-        let refusal = match self.decide(&item.operation, concerned, now) {
+        if let Operation::Settle(report) = &item.operation {
+            return self.settle(report, item, now, scribe);
+        }
+        let decided = if let Operation::Accept(voucher) = &item.operation {
+            let booked = self.hash_at(voucher.booked.sequence, &*scribe.history)?;
+            self.decide_accept(voucher, booked, now).map(Verdict::Write)
+        } else {
+            self.decide(&item.operation, concerned, now)
+        };
+        let refusal = match decided {
             Ok(Verdict::Existing(lot)) => return self.accept_again(asked, lot, now, scribe),
             Ok(Verdict::Write(draft)) if self.has_room_for(&draft) => {
-                let (entry, position) = self.append(draft, now, Some(&item.context), scribe);
+                let origin = Origin { context: Some(&item.context), asked };
+                let (entry, position) = self.append(draft, now, origin, scribe);
                 let debt_repaid = self.repay_debt(now, scribe)?;
                 self.remember_acceptance(asked, now, position, debt_repaid);
-                let last = Last { sequence: self.head.sequence, log_time: now };
-                let receipt =
-                    Receipt { entry, existing: None, balance: self.balance, last, debt_repaid };
+                let receipt = self.receipt(entry, now, debt_repaid);
                 return Ok(Outcome { result: Ok(receipt), replayed: false });
             }
             Ok(Verdict::Write(_)) => Rejection::AmountOverflow,
@@ -257,10 +306,35 @@ impl Account {
         Ok(Outcome::refused(refusal))
     }
 
-    /// Whether every bucket stays within the range of amounts.
+    /// The hold or charge that an operation is about, if its record is kept. Refuses: a region's, that
+    /// the region decides about.
+    fn concerned(
+        &self,
+        operation: &Operation,
+        now: LogTime,
+        history: &dyn HistoryReader,
+    ) -> Result<Result<Option<Hold>, Rejection>, HistoryError> {
+        let Some(target) = target_of(operation) else { return Ok(Ok(None)) };
+        match away_of(operation) {
+            Some(owner) => {
+                let found = self.find_away(owner, target.number(), now, history)?;
+                Ok(found.map(|hold| hold.filter(|hold| hold.is(target))))
+            }
+            None => Ok(Ok(self.find_hold(target, now, history)?)),
+        }
+    }
+
+    /// The receipt of an entry after which nothing more has happened than that debt was repaid.
+    pub(crate) fn receipt(&self, entry: Entry, now: LogTime, debt_repaid: Credits) -> Receipt {
+        let last = Last { sequence: self.head.sequence, log_time: now };
+        Receipt { entry, existing: None, balance: self.balance.clone(), last, debt_repaid }
+    }
+
+    /// Whether every bucket stays within the range of amounts, also when regions report the most that
+    /// they may have spent.
     fn has_room_for(&self, draft: &Draft) -> bool {
         match self.balance.after(&draft.fact, &draft.moves) {
-            Ok(_) => true,
+            Ok(after) => self.room_beside_regions(Some(&draft.fact), &after).is_some(),
             Err(BalanceError::TooLarge) => false,
             Err(BalanceError::BelowZero) => {
                 unreachable!("INV-1: decisions take only what a bucket has: {draft:?}")
@@ -300,6 +374,7 @@ impl Account {
         if self.standing.status == AccountStatus::Closed {
             return Err(Rejection::AccountClosed);
         }
+        self.refuse_elsewhere(operation)?;
         let draft = match operation {
             Operation::Open(open) => self.decide_open(open, now)?,
             Operation::Grant(grant) => return self.decide_grant(grant, now),
@@ -316,16 +391,71 @@ impl Account {
             Operation::Freeze => self.decide_freeze()?,
             Operation::Unfreeze => self.decide_unfreeze()?,
             Operation::Close(close) => self.decide_close(close)?,
+            Operation::Allocate(allocate) => self.decide_allocate(allocate)?,
+            Operation::SetAllocation(change) => self.decide_set_allocation(change)?,
+            Operation::TakeBack(take_back) => self.decide_take_back(take_back)?,
+            Operation::WriteOff(write_off) => self.decide_write_off(write_off)?,
+            Operation::Return(give_back) => self.decide_return(give_back)?,
+            Operation::Finish => self.decide_finish()?,
+            Operation::Seal => self.decide_seal()?,
+            // These two need the history, and are decided before.
+            Operation::Settle(_) | Operation::Accept(_) => return Err(Rejection::DecidedElsewhere),
         };
         Ok(Verdict::Write(draft))
     }
 
+    /// What a region's book does not decide: that is for home.
+    fn refuse_elsewhere(&self, operation: &Operation) -> Result<(), Rejection> {
+        let Side::Region(region) = &self.side else { return Ok(()) };
+        if region.phase != BookPhase::Open {
+            return Err(Rejection::AllocationEnded);
+        }
+        match operation {
+            Operation::Open(_)
+            | Operation::Grant(_)
+            | Operation::Void(_)
+            | Operation::Adjust(_)
+            | Operation::SetPolicy(_)
+            | Operation::Freeze
+            | Operation::Unfreeze
+            | Operation::Close(_) => Err(Rejection::DecidedElsewhere),
+            Operation::Authorize(_)
+            | Operation::Capture(_)
+            | Operation::Release(_)
+            | Operation::Extend(_)
+            | Operation::Charge(_)
+            | Operation::Refund(_)
+            | Operation::Reclaim(_)
+            | Operation::Allocate(_)
+            | Operation::SetAllocation(_)
+            | Operation::Settle(_)
+            | Operation::TakeBack(_)
+            | Operation::WriteOff(_)
+            | Operation::Accept(_)
+            | Operation::Return(_)
+            | Operation::Finish
+            | Operation::Seal => Ok(()),
+        }
+    }
+
+    /// The hash of an entry; nothing beyond the account's end.
+    fn hash_at(
+        &self,
+        sequence: Sequence,
+        history: &dyn HistoryReader,
+    ) -> Result<Option<Digest32>, HistoryError> {
+        if sequence == self.head.sequence {
+            return Ok(Some(self.head.hash));
+        }
+        Ok(self.entry(sequence, history)?.map(|hashed| hashed.hash))
+    }
+
     /// Makes the entry, writes it down and applies it.
-    fn append(
+    pub(crate) fn append(
         &mut self,
         draft: Draft,
         at: LogTime,
-        context: Option<&Context>,
+        origin: Origin<'_>,
         scribe: &mut Scribe<'_>,
     ) -> (Entry, Position) {
         let Draft { fact, moves } = draft;
@@ -333,7 +463,9 @@ impl Account {
             .balance
             .after(&fact, &moves)
             .expect("INV-1: what was decided keeps every bucket in its range");
-        let context = context.cloned().unwrap_or_default();
+        let context = origin.context.cloned().unwrap_or_default();
+        let in_region = matches!(self.side, Side::Region(_));
+        let fingerprint = origin.asked.filter(|_| in_region).map(|asked| asked.fingerprint);
         let entry = Entry {
             sequence: self.head.sequence.next(),
             log_time: at,
@@ -347,6 +479,7 @@ impl Account {
             request_id: context.request_id,
             metadata: context.metadata,
             prev_hash: self.head.hash,
+            fingerprint,
         };
         let bytes = codec::encode(&entry);
         let hash = hash_of(&bytes);
@@ -367,7 +500,8 @@ impl Account {
         if let Some(hold) = self.holds.get(&number) {
             return Ok(Some(hold.clone()).filter(|hold| hold.is(target)));
         }
-        let kept = self.ended.get(&number, now).or_else(|| self.owing.get(&number));
+        let own = HoldKey::own(number);
+        let kept = self.ended.get(&number, now).or_else(|| self.owing.get(&own));
         let Some(position) = kept else { return Ok(None) };
         let hold = read_entry(history, *position)?.fact.into_hold();
         Ok(hold.filter(|hold| hold.is(target)))
@@ -409,13 +543,23 @@ impl Account {
 
     /// Who decides about this account's holds here.
     pub fn owner(&self) -> Owner {
-        Owner::home(self.standing.home.clone())
+        match &self.side {
+            Side::Home(_) => Owner::home(self.standing.home),
+            Side::Region(region) => region.owner,
+        }
+    }
+}
+
+impl HoldKey {
+    /// A hold of the book itself.
+    pub(crate) const fn own(hold: HoldNumber) -> Self {
+        Self { allocation: Sequence::ZERO, hold }
     }
 }
 
 impl Draft {
     /// A fact that moves nothing.
-    fn still(fact: Fact) -> Self {
+    pub(crate) fn still(fact: Fact) -> Self {
         Self { fact, moves: Vec::new() }
     }
 }
@@ -432,6 +576,17 @@ pub(crate) fn read_entry(
     position: Position,
 ) -> Result<Entry, HistoryError> {
     Ok(Record::read(history, position)?.entry(position)?.entry)
+}
+
+/// The closed allocation whose hold or charge an operation is about.
+const fn away_of(operation: &Operation) -> Option<Owner> {
+    if let Operation::Refund(Refund { away, .. }) | Operation::Reclaim(Reclaim { away, .. }) =
+        operation
+    {
+        *away
+    } else {
+        None
+    }
 }
 
 /// The hold or charge that an operation names.
@@ -451,6 +606,15 @@ fn target_of(operation: &Operation) -> Option<Target> {
         | Operation::SetPolicy(_)
         | Operation::Freeze
         | Operation::Unfreeze
-        | Operation::Close(_) => None,
+        | Operation::Close(_)
+        | Operation::Allocate(_)
+        | Operation::SetAllocation(_)
+        | Operation::Settle(_)
+        | Operation::TakeBack(_)
+        | Operation::WriteOff(_)
+        | Operation::Accept(_)
+        | Operation::Return(_)
+        | Operation::Finish
+        | Operation::Seal => None,
     }
 }

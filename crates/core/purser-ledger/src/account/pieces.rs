@@ -3,24 +3,28 @@
 //! Equal accounts give equal pieces: pieces are cut by count, never by how the maps happen to be
 //! laid out. What can be derived (burn-down order, agenda, sources) is rebuilt, not stored.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use minicbor::{Decode, Encode};
-use purser_types::{CorruptSnapshot, LogTime, Position, Sequence};
+use purser_types::{
+    CorruptSnapshot, CowMap, Credits, Epoch, Generation, LogTime, Owner, Position, Region, Sequence,
+};
 
 use super::due::{dues_of_lot, end_of_hold};
 use super::grants::source_digest;
-use super::{Account, AccountNumber, Debt, Head};
+use super::{Account, AccountNumber, Debt, Head, HoldKey, Side};
 use crate::answer::Remembered;
 use crate::balance::Balance;
 use crate::codec;
 use crate::command::{AccountName, HoldNumber, LotNumber};
-use crate::cow_map::CowMap;
 use crate::digest::Digest16;
 use crate::hold::Hold;
+use crate::home::{Allocation, AwayRequest, Home};
 use crate::lot::Lot;
+use crate::region::RegionSide;
 use crate::standing::Standing;
-use crate::time_ring::Kept;
+use crate::time_ring::{Bucket, Kept, TimeRing};
 
 /// Pairs in one piece: large enough for the pieces' own cost not to show, small enough to build one
 /// in a few microseconds.
@@ -44,7 +48,13 @@ pub(crate) enum Piece {
     #[n(6)]
     Keys(#[n(0)] Interval, #[n(1)] Vec<Key>),
     #[n(7)]
-    Owing(#[n(0)] Vec<(HoldNumber, Position)>),
+    Owing(#[n(0)] Vec<(HoldKey, Position)>),
+    #[n(8)]
+    Away(#[n(0)] Interval, #[n(1)] Vec<(HoldKey, Kept<Position>)>),
+    #[n(9)]
+    Duplicates(#[n(0)] Interval, #[n(1)] Vec<(HoldKey, Kept<()>)>),
+    #[n(10)]
+    Requests(#[n(0)] Interval, #[n(1)] Vec<Request>),
 }
 
 /// What an account has only one of.
@@ -60,6 +70,27 @@ pub(crate) struct Header {
     balance: Balance,
     #[n(4)]
     head: Head,
+    #[n(7)]
+    home_side: Option<HomeSide>,
+    #[n(8)]
+    region_side: Option<Box<RegionSide>>,
+}
+
+/// What home's book has besides, but for its holds away.
+#[derive(Encode, Decode)]
+struct HomeSide {
+    #[n(0)]
+    epoch: Epoch,
+    #[n(1)]
+    allocations: Vec<Allocation>,
+    #[n(2)]
+    generations: BTreeMap<Region, Generation>,
+    #[n(3)]
+    realised: Credits,
+    #[n(4)]
+    closed: BTreeMap<Owner, Sequence>,
+    #[n(5)]
+    reversals: Vec<HoldKey>,
 }
 
 /// A bucket of a time ring.
@@ -81,6 +112,16 @@ pub(crate) struct Key {
     remembered: Kept<Remembered>,
 }
 
+/// A request that a region has decided.
+#[derive(Encode, Decode)]
+pub(crate) struct Request {
+    #[n(0)]
+    #[cbor(with = "minicbor::bytes")]
+    digest: Digest16,
+    #[n(1)]
+    request: Kept<AwayRequest>,
+}
+
 impl Account {
     /// The account as encoded pieces.
     pub(crate) fn pieces(self: Arc<Self>) -> impl Iterator<Item = Vec<u8>> + Send {
@@ -88,8 +129,10 @@ impl Account {
             number: self.number,
             name: self.name.clone(),
             standing: self.standing.clone(),
-            balance: self.balance,
+            balance: self.balance.clone(),
             head: self.head,
+            home_side: self.home_side().ok().map(HomeSide::of),
+            region_side: self.region_side().ok().cloned().map(Box::new),
         };
         let marks = cut(self.marks.clone()).map(Piece::Marks);
         let lots = cut(self.lots.clone()).map(Piece::Lots);
@@ -101,6 +144,28 @@ impl Account {
         let ended = ended.into_iter().flat_map(|bucket| {
             let interval = Interval { starts_at: bucket.starts_at, ends_at: bucket.ends_at };
             cut(bucket.pairs).map(move |pairs| Piece::Ended(interval, pairs))
+        });
+        let away = self.home_side().map(|home| home.away.buckets().cloned().collect::<Vec<_>>());
+        let away = away.unwrap_or_default().into_iter().flat_map(|bucket| {
+            let interval = Interval { starts_at: bucket.starts_at, ends_at: bucket.ends_at };
+            cut(bucket.pairs).map(move |pairs| Piece::Away(interval, pairs))
+        });
+        let duplicates = self.home_side();
+        let duplicates = duplicates.map(|home| home.duplicates.buckets().cloned().collect());
+        let duplicates: Vec<Bucket<_, _>> = duplicates.unwrap_or_default();
+        let duplicates = duplicates.into_iter().flat_map(|bucket| {
+            let interval = Interval { starts_at: bucket.starts_at, ends_at: bucket.ends_at };
+            cut(bucket.pairs).map(move |pairs| Piece::Duplicates(interval, pairs))
+        });
+        let requests = self.home_side();
+        let requests = requests.map(|home| home.requests.buckets().cloned().collect());
+        let requests: Vec<Bucket<_, _>> = requests.unwrap_or_default();
+        let requests = requests.into_iter().flat_map(|bucket| {
+            let interval = Interval { starts_at: bucket.starts_at, ends_at: bucket.ends_at };
+            let request = |(digest, request)| Request { digest, request };
+            cut(bucket.pairs).map(move |pairs| {
+                Piece::Requests(interval, pairs.into_iter().map(request).collect())
+            })
         });
         let keys: Vec<_> = self.keys.buckets().cloned().collect();
         let keys = keys.into_iter().flat_map(|bucket| {
@@ -116,6 +181,9 @@ impl Account {
             .chain(debts)
             .chain(owing)
             .chain(ended)
+            .chain(away)
+            .chain(duplicates)
+            .chain(requests)
             .chain(keys)
             .map(|piece| codec::encode(&piece))
     }
@@ -125,6 +193,11 @@ impl Account {
         let mut account = Self::new(header.number, header.name, header.standing);
         account.balance = header.balance;
         account.head = header.head;
+        if let Some(region) = header.region_side {
+            account.side = Side::Region(region);
+        } else if let Some(home) = header.home_side {
+            account.side = Side::Home(home.into());
+        }
         account
     }
 
@@ -142,10 +215,30 @@ impl Account {
                 self.holds.extend(holds.into_iter().map(|hold| (hold.number, hold)));
             }
             Piece::Debts(pairs) => {
-                self.debts_of.extend(pairs.iter().map(|(origin, debt)| ((debt.hold, *origin), ())));
+                self.debts_of
+                    .extend(pairs.iter().map(|(origin, debt)| ((debt.debtor, *origin), ())));
                 self.debts.extend(pairs);
             }
             Piece::Owing(pairs) => self.owing.extend(pairs),
+            Piece::Away(interval, pairs) => {
+                let Side::Home(home) = &mut self.side else {
+                    return Err(CorruptSnapshot("a region's book knows no other holds".into()));
+                };
+                home.away.restore(interval.starts_at, interval.ends_at, pairs);
+            }
+            Piece::Duplicates(interval, pairs) => {
+                let Side::Home(home) = &mut self.side else {
+                    return Err(CorruptSnapshot("a region's book knows no other holds".into()));
+                };
+                home.duplicates.restore(interval.starts_at, interval.ends_at, pairs);
+            }
+            Piece::Requests(interval, requests) => {
+                let Side::Home(home) = &mut self.side else {
+                    return Err(CorruptSnapshot("a region's book knows no other requests".into()));
+                };
+                let pairs = requests.into_iter().map(|found| (found.digest, found.request));
+                home.requests.restore(interval.starts_at, interval.ends_at, pairs);
+            }
             Piece::Ended(interval, pairs) => {
                 self.ended.restore(interval.starts_at, interval.ends_at, pairs);
             }
@@ -166,6 +259,38 @@ impl Account {
         }
         for due in dues_of_lot(number, lot) {
             self.agenda.insert(due, ());
+        }
+    }
+}
+
+impl HomeSide {
+    fn of(home: &Home) -> Self {
+        Self {
+            epoch: home.epoch,
+            allocations: home.allocations.values().cloned().collect(),
+            generations: home.generations.clone(),
+            realised: home.realised,
+            closed: home.closed.clone(),
+            reversals: home.reversals.iter().copied().collect(),
+        }
+    }
+}
+
+impl From<HomeSide> for Home {
+    fn from(header: HomeSide) -> Self {
+        let HomeSide { epoch, allocations, generations, realised, closed, reversals } = header;
+        let own = |allocation: Allocation| (allocation.owner, allocation);
+        let allocations = allocations.into_iter().map(own).collect();
+        Self {
+            epoch,
+            allocations,
+            generations,
+            realised,
+            closed,
+            reversals: reversals.into_iter().collect(),
+            away: TimeRing::default(),
+            requests: TimeRing::default(),
+            duplicates: TimeRing::default(),
         }
     }
 }

@@ -3,10 +3,10 @@
 use purser_types::{Credits, LogTime, Span};
 
 use super::holds::refuse_if_scattered;
-use super::{Account, Draft};
+use super::{Account, Draft, Side};
 use crate::command::{Category, Grant, Reclaim, Refund, Target};
 use crate::entry::{Bucket, Fact, Move};
-use crate::hold::{Hold, Portion, Source, Spend};
+use crate::hold::{Hold, Source, Spend};
 use crate::lot::LotTerms;
 use crate::policy::RefundExpired;
 use crate::rejection::Rejection;
@@ -29,6 +29,9 @@ impl Account {
         if amount.is_zero() || refundable < amount {
             return Err(Rejection::RefundExceedsCaptured { refundable });
         }
+        if let Side::Region(_) = self.side {
+            return self.promise_refund(hold, amount);
+        }
         let mut moves: Vec<Move> = take_last(&mut hold.spent, amount)
             .into_iter()
             .filter_map(|spend| self.give_back(spend))
@@ -43,12 +46,21 @@ impl Account {
         Ok(Draft { fact: Fact::Refunded { hold, regrant }, moves })
     }
 
+    /// A region's refund gives nothing back itself: it guards against a second one, and home gives
+    /// back to what it knows to have paid.
+    fn promise_refund(&self, mut hold: Hold, amount: Credits) -> Result<Draft, Rejection> {
+        take_last(&mut hold.spent, amount);
+        hold.refunded = hold.refunded.checked_add(amount).ok_or(Rejection::AmountOverflow)?;
+        self.touch(&mut hold);
+        Ok(Draft { fact: Fact::RefundPromised { hold, amount }, moves: Vec::new() })
+    }
+
     /// A cancelled debt, or credits on their way home.
-    fn give_back(&self, spend: Spend) -> Option<Move> {
+    pub(crate) fn give_back(&self, spend: Spend) -> Option<Move> {
         match spend.source {
             Source::Debt(_) => Move::some(None, Bucket::Used, Bucket::Debt, spend.amount),
             Source::Lot(lot) => {
-                let home = self.homecoming(Portion { lot, amount: spend.amount });
+                let home = self.homecoming_of(lot);
                 Move::some(Some(lot), Bucket::Used, home, spend.amount)
             }
         }
@@ -56,7 +68,7 @@ impl Account {
 
     /// The lot that makes up for what lapses in a refund, where the policy says so and the account's
     /// ceiling has room: what is to be given back is given back, whatever becomes of it.
-    fn regrant(&self, moves: &[Move], now: LogTime) -> Option<LotTerms> {
+    pub(crate) fn regrant(&self, moves: &[Move], now: LogTime) -> Option<LotTerms> {
         let RefundExpired::Regrant { days } = self.standing.policy.refund_expired else {
             return None;
         };
@@ -90,7 +102,10 @@ impl Account {
         if amount.is_zero() {
             return Err(Rejection::NotRefunded);
         }
-        let plan = self.plan(amount);
+        let plan = match self.side {
+            Side::Home(_) => self.plan(amount),
+            Side::Region(_) => self.plan_with_debt(amount, false)?,
+        };
         let mut moves = Vec::new();
         self.spend(&plan, &mut hold, &mut moves);
         refuse_if_scattered(hold.spent.len())?;
@@ -107,7 +122,7 @@ fn not_found(target: Target) -> Rejection {
 }
 
 /// Takes `amount` off the end of what was spent, last taken first.
-fn take_last(spent: &mut Vec<Spend>, amount: Credits) -> Vec<Spend> {
+pub(crate) fn take_last(spent: &mut Vec<Spend>, amount: Credits) -> Vec<Spend> {
     let mut rest = amount;
     let mut taken = Vec::new();
     while !rest.is_zero() {

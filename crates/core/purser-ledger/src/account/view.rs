@@ -83,8 +83,8 @@ impl Account {
     }
 
     /// Its buckets and totals.
-    pub fn balance(&self) -> Balance {
-        self.balance
+    pub fn balance(&self) -> &Balance {
+        &self.balance
     }
 
     /// The end of its chain of entries.
@@ -159,7 +159,9 @@ impl Account {
         let refusal = match self.standing.status {
             AccountStatus::Closed => Some(Rejection::AccountClosed),
             AccountStatus::Frozen => Some(Rejection::AccountFrozen),
-            AccountStatus::Open => self.plan_all(amount).err(),
+            AccountStatus::Open => {
+                self.refuse_if_frozen().and_then(|()| self.plan_all(amount)).err()
+            }
         };
         CheckVerdict { lots: plan.portions, refusal }
     }

@@ -1,6 +1,7 @@
 //! One hold or charge, followed through the entries that are about it.
 
 use super::expect;
+use crate::command::LotNumber;
 use crate::entry::{Bucket, Entry, Fact, Move};
 use crate::hold::{Hold, HoldState, Portion};
 
@@ -15,8 +16,9 @@ pub(super) struct AuditedHold {
 }
 
 impl AuditedHold {
-    /// The hold or charge that `entry` makes: with the lots that its moves took from.
-    pub(super) fn made(hold: &Hold, entry: &Entry) -> Result<Self, String> {
+    /// The hold or charge that `entry` makes: with the lots that its moves took from, and in a region
+    /// with the overdraft.
+    pub(super) fn made(hold: &Hold, entry: &Entry, in_region: bool) -> Result<Self, String> {
         let number = hold.number.0.0;
         let state = if matches!(entry.fact, Fact::Authorized(_)) {
             HoldState::Active
@@ -27,9 +29,13 @@ impl AuditedHold {
         };
         expect("the number of a new hold", number, entry.sequence.0)?;
         expect("the state of a new hold", hold.state, state)?;
-        let taken = entry.moves.iter().filter(|step| step.from == Bucket::Available);
-        let taken = taken.filter_map(|step| Some(Portion { lot: step.lot?, amount: step.amount }));
-        let lots: Box<[Portion]> = taken.collect();
+        let taken = |step: &Move| {
+            let overdrawn = in_region && step.from == Bucket::Debt;
+            let lot = if overdrawn { Some(LotNumber::OVERDRAFT) } else { step.lot };
+            let is_taken = overdrawn || step.from == Bucket::Available;
+            lot.filter(|_| is_taken).map(|lot| Portion { lot, amount: step.amount })
+        };
+        let lots: Box<[Portion]> = entry.moves.iter().filter_map(taken).collect();
         let made = Self { state, held: moved_to_held(&entry.moves), lots };
         made.check(hold)?;
         Ok(made)

@@ -21,7 +21,7 @@ mod rebuild;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use purser_types::{LogTime, Position};
+use purser_types::{LogTime, Owner, Position, Sequence};
 
 use self::hold::{AuditedHold, moved_to_held};
 use self::rebuild::Rebuild;
@@ -30,8 +30,9 @@ use crate::balance::Balance;
 use crate::chain::Record;
 use crate::codec;
 use crate::digest::{Digest32, hash_of};
-use crate::entry::{Bucket, Entry, Fact, Move, genesis_hash};
+use crate::entry::{Bucket, Entry, Fact, Move, allocation_genesis, genesis_hash};
 use crate::hold::{Hold, HoldState};
+use crate::home::Settlement;
 use crate::ledger::Ledger;
 use crate::lot::{Lot, LotPhase};
 use crate::standing::{AccountStatus, Standing};
@@ -63,6 +64,8 @@ pub struct Audit {
 struct Audited {
     /// Whether nothing was found so far.
     is_sound: bool,
+    /// Whether it is the book of a region's allocation.
+    is_in_region: bool,
     sequence: u64,
     hash: Option<Digest32>,
     position: Option<Position>,
@@ -73,6 +76,8 @@ struct Audited {
     holds: BTreeMap<u64, AuditedHold>,
     /// How the account stands, once it is opened.
     standing: Option<Standing>,
+    /// The last entry of each region's book that was booked here, and its hash.
+    regions: BTreeMap<Owner, (u64, Digest32)>,
 }
 
 /// What the entries say of one lot.
@@ -152,6 +157,7 @@ impl Default for Audited {
     fn default() -> Self {
         Self {
             is_sound: true,
+            is_in_region: false,
             sequence: 0,
             hash: None,
             position: None,
@@ -160,6 +166,7 @@ impl Default for Audited {
             lots: BTreeMap::new(),
             holds: BTreeMap::new(),
             standing: None,
+            regions: BTreeMap::new(),
         }
     }
 }
@@ -175,6 +182,16 @@ impl Audited {
             let lot = AuditedLot { amount: i128::from(terms.amount.get()), ..Default::default() };
             self.lots.insert(entry.sequence.0, lot);
         }
+        if let Fact::VoucherAccepted(voucher) = &entry.fact {
+            self.is_in_region = true;
+            for given in &voucher.lots {
+                let lot = self.lots.entry(given.lot.0.0).or_default();
+                lot.amount = lot.amount.max(i128::from(given.given.get()));
+            }
+        }
+        if let Fact::Settled(settlement) = &entry.fact {
+            self.follow_region(settlement)?;
+        }
         for step in &entry.moves {
             self.shift(step)?;
         }
@@ -184,7 +201,8 @@ impl Audited {
             self.standing = Some(shown.clone());
         }
         self.check_voided(&entry.fact)?;
-        match entry.fact.hold() {
+        // A region's hold, of which something was undone here, is followed in the region's own book.
+        match entry.fact.hold().filter(|hold| hold.allocation == Sequence::ZERO) {
             Some(hold) => self.follow(hold, entry),
             None => expect("credits held by no hold", moved_to_held(&entry.moves), 0),
         }
@@ -238,6 +256,10 @@ impl Audited {
             (None, Fact::Opened { account, .. }) => {
                 expect("first hash", entry.prev_hash, genesis_hash(account))
             }
+            (None, Fact::VoucherAccepted(voucher)) => {
+                let first = allocation_genesis(&voucher.account, voucher.owner);
+                expect("first hash", entry.prev_hash, first)
+            }
             (None, _) => Err("the first entry does not open the account".to_owned()),
         }
     }
@@ -251,7 +273,9 @@ impl Audited {
         add(&mut self.buckets, step.to, amount);
         let Some(number) = step.lot else {
             let owed = step.from == Bucket::Debt || step.to == Bucket::Debt;
-            return if owed { Ok(()) } else { Err("a move without a lot".to_owned()) };
+            // What a region's holds have drawn on its overdraft belongs to no lot.
+            let overdrawn = self.is_in_region && step.from == Bucket::Held;
+            return if owed || overdrawn { Ok(()) } else { Err("a move without a lot".to_owned()) };
         };
         let lot = self.lots.get_mut(&number.0.0).ok_or("a move of an unknown lot")?;
         add(&mut lot.parts, part_of(step.from), amount.saturating_neg());
@@ -265,15 +289,20 @@ impl Audited {
 
     fn check_balance(&self, balance: &Balance) -> Result<(), String> {
         let mut sum = 0_i128;
-        for (bucket, shown) in shown(balance) {
+        let shown: Vec<_> = shown(balance).collect();
+        let unshown = |bucket: &Bucket| !shown.iter().any(|(other, _)| other == bucket);
+        for (bucket, counted) in self.buckets.iter().filter(|(bucket, _)| unshown(bucket)) {
+            expect(&bucket.to_string(), *counted, 0)?;
+        }
+        for (bucket, shown) in shown {
             let counted = self.buckets.get(&bucket).copied().unwrap_or(0);
             sum = sum.saturating_add(counted);
             let source = matches!(bucket, Bucket::Granted | Bucket::Debt);
             let figure = if source { counted.saturating_neg() } else { counted };
             if figure < 0 {
-                return Err(format!("{} is {figure}", bucket.name()));
+                return Err(format!("{bucket} is {figure}"));
             }
-            expect(bucket.name(), i128::from(shown.get()), figure)?;
+            expect(&bucket.to_string(), i128::from(shown.get()), figure)?;
         }
         expect("sum over all buckets", sum, 0)
     }
@@ -282,10 +311,32 @@ impl Audited {
     fn follow(&mut self, hold: &Hold, entry: &Entry) -> Result<(), String> {
         let number = hold.number.0.0;
         let after = match self.holds.get(&number) {
-            None => AuditedHold::made(hold, entry)?,
+            None => AuditedHold::made(hold, entry, self.is_in_region)?,
             Some(before) => before.changed(hold, entry)?,
         };
         self.holds.insert(number, after);
+        Ok(())
+    }
+
+    /// A region's entries are booked one after the other, each once, and add up to what is said of
+    /// the allocation.
+    fn follow_region(&mut self, settlement: &Settlement) -> Result<(), String> {
+        let allocation = &settlement.allocation;
+        let owner = allocation.owner;
+        for shipped in &settlement.shipped {
+            let entry = &shipped.entry;
+            let hash = hash_of(&codec::encode(entry));
+            let last = self.regions.insert(owner, (entry.sequence.0, hash));
+            expect(
+                "region's sequence",
+                entry.sequence.0,
+                last.map_or(1, |last| last.0.saturating_add(1)),
+            )?;
+            if let Some((_, last)) = last {
+                expect("region's hash of the entry before", entry.prev_hash, last)?;
+            }
+            expect("spent in the region", shipped.entry.balance.used <= allocation.spent, true)?;
+        }
         Ok(())
     }
 
@@ -295,7 +346,7 @@ impl Audited {
         let head = account.head();
         note(expect("live sequence", head.sequence.0, self.sequence));
         note(expect("live hash", Some(head.hash), self.hash));
-        note(self.check_balance(&account.balance()));
+        note(self.check_balance(account.balance()));
         let lots: BTreeMap<u64, &Lot> =
             account.lots_from(Bound::Unbounded).map(|(number, lot)| (number.0.0, lot)).collect();
         note(expect("lots", lots.len(), self.lots.len()));
@@ -319,6 +370,8 @@ impl Audited {
 impl AuditedLot {
     fn check(&self, number: u64, lot: &Lot) -> Result<(), String> {
         let part = |bucket| self.parts.get(&bucket).copied().unwrap_or(0);
+        let regions = self.parts.iter().filter(|(part, _)| matches!(part, Bucket::Allocated(_)));
+        let allocated = regions.fold(0_i128, |sum, (_, part)| sum.saturating_add(*part));
         let waiting = self.amount.saturating_add(part(Bucket::Granted));
         let parts = [
             ("amount", lot.terms.amount, self.amount),
@@ -328,6 +381,8 @@ impl AuditedLot {
             ("used", lot.used, part(Bucket::Used)),
             ("expired", lot.expired, part(Bucket::Expired)),
             ("voided", lot.voided, part(Bucket::Voided)),
+            ("returned", lot.returned, part(Bucket::Returned)),
+            ("allocated", lot.allocated, allocated),
         ];
         for (name, live, counted) in parts {
             expect(&format!("lot {number} {name}"), i128::from(live.get()), counted)?;
@@ -336,8 +391,9 @@ impl AuditedLot {
     }
 }
 
-fn shown(balance: &Balance) -> [(Bucket, purser_types::Credits); 7] {
-    [
+fn shown(balance: &Balance) -> impl Iterator<Item = (Bucket, purser_types::Credits)> {
+    let regions = balance.allocated.iter();
+    let figures = [
         (Bucket::Granted, balance.granted),
         (Bucket::Available, balance.available),
         (Bucket::Held, balance.held),
@@ -345,7 +401,9 @@ fn shown(balance: &Balance) -> [(Bucket, purser_types::Credits); 7] {
         (Bucket::Expired, balance.expired),
         (Bucket::Voided, balance.voided),
         (Bucket::Debt, balance.debt),
-    ]
+        (Bucket::Returned, balance.returned),
+    ];
+    figures.into_iter().chain(regions.map(|(region, out)| (Bucket::Allocated(*region), *out)))
 }
 
 /// The part of a lot that a bucket stands for: a lot that paid debt paid for what was used, and a

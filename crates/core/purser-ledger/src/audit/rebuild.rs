@@ -31,6 +31,12 @@ impl Rebuild {
             let account = Account::new(number, account.clone(), standing.clone());
             self.accounts.insert(number, account);
         }
+        if let Fact::VoucherAccepted(voucher) = &entry.fact
+            && !self.accounts.contains_key(&number)
+        {
+            let account = Account::in_region(number, voucher.account.clone(), voucher.owner);
+            self.accounts.insert(number, account);
+        }
         if let Some(account) = self.accounts.get_mut(&number) {
             account.evolve(entry, hash_of(bytes), position);
         }
@@ -66,6 +72,9 @@ impl Rebuild {
             ("debts", live.debts == rebuilt.debts),
             ("debts by debtor", live.debts_of == rebuilt.debts_of),
             ("agenda", live.agenda == rebuilt.agenda),
+            ("allocations", live.allocations().eq(rebuilt.allocations())),
+            ("realised overspend", live.realised() == rebuilt.realised()),
+            ("allocation's book", live.region_side() == rebuilt.region_side()),
         ];
         parts.into_iter().filter(|(_, agree)| !agree).map(|(part, _)| part).collect()
     }

@@ -30,6 +30,10 @@ pub(super) enum LineError {
     Metadata(MetadataTooLarge),
     #[error("there is no such account")]
     NoAccount,
+    #[error("there is no such allocation")]
+    NoAllocation,
+    #[error("there is no such message")]
+    NoMessage,
 }
 
 impl From<CreditsError> for LineError {

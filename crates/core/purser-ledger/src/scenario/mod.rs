@@ -17,32 +17,75 @@
 //! > A=100
 //! ```
 //!
-//! One command a line; `#` starts a comment, `>` an answer, `@` sets the log's clock. An answer tells
+//! One command a line; `#` starts a comment, `>` an answer, `@` sets the logs' clock. An answer tells
 //! the entries that were written (those of what had become due first), a rejection with its
 //! figures, and the balance: `A` available, `H` held, `U` used, `X` expired, `V` voided, `D` debt,
-//! `P` pending; what is zero is left out. `(remembered)` marks a decision that was taken before
-//! under the same key. A command without a key has one of its own. Names of lots, holds and charges
-//! are the transcript's; what it did not name is called by its number, as `#5`.
+//! `P` pending, `R` returned, and by a region's name what is out there; what is zero is left out.
+//! `(remembered)` marks a decision that was taken before under the same key. A command without a key
+//! has one of its own. Names of lots, holds and charges are the transcript's; what it did not name is
+//! called by its number, as `#5`.
 //!
 //! | Commands | |
 //! |---|---|
 //! | `open T`, `grant T 100`, `authorize T 40`, `charge T 40`, `adjust T +5` | `T` is `tenant` or `tenant/unit` |
-//! | `capture h1 25`, `release h1`, `extend h1 until=90s`, `refund h1 20`, `reclaim h1` | `h1` is a hold or a charge |
+//! | `capture h1 25`, `release h1`, `extend h1 until=90s`, `refund h1 20`, `reclaim h1` | `h1` is a hold or a charge; at home `refund eu:h1` is about one of a closed allocation |
 //! | `void L1`, `policy T debt_limit=50`, `freeze T`, `unfreeze T`, `close T` | |
 //! | `batch T` … `end` | the lines between take effect together or not at all |
 //! | `sweep`, `restart` | writes down what is due; goes on from a snapshot |
 //! | `balance T`, `totals T`, `lots T`, `entries T`, `check T 30`, `hold h1`, `history h1` | questions: nothing is written |
 //!
-//! After every command the player checks every invariant of every account, and at the end what
-//! [`Unproved`] lists. Not here: files, terminals, HTTP; text goes in and text comes out.
+//! # Regions
+//!
+//! ```text
+//! allocate acme eu 40
+//! > allocate eu/1 granted=40 out=40, available>allocated:eu L1=40
+//! > A=60 eu=40
+//! voucher acme eu v1
+//! > eu/1 number=1 granted=40 L1=40
+//! deliver v1
+//! > voucher eu/1 number=1 granted=40 L1=40, granted>available L1=40
+//! > A=40
+//! eu: charge acme 5
+//! > charge #2 5, available>used L1=5
+//! > A=35 U=5
+//! ```
+//!
+//! A line that begins with a region is asked of that region's newest allocation of the account, every
+//! other line of home. Each is a group with a ledger, a log and a history of its own. Nothing passes
+//! between them but messages, which have names: one that is never delivered is lost, and one may be
+//! delivered again, or after a later one. Names of holds and charges are each region's own, those of
+//! lots are home's. `eu/1` is the region's first allocation; `generation=1` means it once there is a
+//! second.
+//!
+//! | Commands | |
+//! |---|---|
+//! | `allocate T eu 40`, `overdraft T eu 10`, `mode T eu strict`, `recall T eu keep=5` | of home |
+//! | `take_back T eu`, `take_back T eu forced`, `write_off T eu` | of home |
+//! | `eu: return T keep=5 recall=1`, `eu: finish T`, `eu: seal T` | of a region, like all that spends |
+//! | `voucher T eu v1` | writes home's voucher as it is now; `epoch=2`: as a later home would |
+//! | `eu: report T r1` | writes the region's entries that home has not booked; `from=2 to=5`: these |
+//! | `deliver v1` | gives a message to whom it is for |
+//! | `eu: backup`, `eu: restore` | goes back to the last backup, or to nothing |
+//! | `allocations T`, `bound T` | questions; `eu: allocations T` asks for the region's own view |
+//!
+//! After every command the player checks every invariant of every account, and that no account could
+//! turn out more overspent than the bound says if its regions reported now. At the end it proves what
+//! [`Unproved`] lists, of every group. Not here: files, terminals, HTTP; text goes in and text comes
+//! out.
 
+mod allocating;
+mod allocation_texts;
+mod group;
 mod line_error;
 mod memory;
+mod messages;
 mod moment;
 mod names;
+mod overspend;
 mod player;
 mod proof;
 mod questions;
+mod rejection_texts;
 mod requests;
 mod telling;
 mod words;

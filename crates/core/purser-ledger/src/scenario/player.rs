@@ -1,76 +1,78 @@
-//! Plays a transcript's lines against a ledger in memory.
+//! Plays a transcript's lines against ledgers in memory: home's and those of its regions.
 
-use purser_types::{ApplyError, LogTime, Machine, Position, Stamped};
+use std::collections::BTreeMap;
+
+use purser_types::{LogTime, Region};
 
 use super::Stop;
+use super::group::Group;
 use super::line_error::LineError;
-use super::memory::MemoryHistory;
+use super::messages::{self, Extent, Message, Messages};
 use super::moment::parse_instant;
-use super::names::Names;
-use super::proof::{self, Unproved};
+use super::names::{Book, Names, Place};
+use super::overspend;
+use super::proof::Unproved;
 use super::questions::Desk;
-use super::requests::{Reader, Request, account};
+use super::requests::{Reader, Request, book};
 use super::telling::Teller;
 use super::words::Words;
-use crate::account::AccountNumber;
 use crate::answer::{Answer, Outcome};
-use crate::balance::Balance;
-use crate::chain::Record;
-use crate::codec;
-use crate::command::{AccountName, Command, Item};
+use crate::command::{Command, Item};
 use crate::entry::Entry;
-use crate::invariants;
-use crate::ledger::Ledger;
 
-/// A command as it went through the log.
-#[derive(Debug)]
-pub(super) struct Logged {
-    pub(super) at: LogTime,
-    pub(super) bytes: Vec<u8>,
-}
-
-/// The ledger in play and what the transcript has said so far.
+/// The groups in play and what the transcript has said so far.
 #[derive(Debug, Default)]
 pub(super) struct Player {
-    ledger: Ledger,
-    history: MemoryHistory,
-    log: Vec<Logged>,
-    /// What the log's clock shows: stamped on the next command, even if it lies in the past.
+    groups: BTreeMap<Place, Group>,
+    /// The groups as they were when they were last backed up.
+    backups: BTreeMap<Place, Group>,
+    messages: Messages,
+    /// What the logs' clock shows: stamped on the next command, even if it lies in the past.
     clock: LogTime,
     names: Names,
-    /// The account of the command before.
-    account: Option<AccountName>,
+    /// The book of the command before, in each group.
+    books: BTreeMap<Place, Book>,
     /// The lines of a batch that has not ended yet.
-    batch: Option<(AccountName, Vec<Request>)>,
+    batch: Option<(Book, Vec<Request>)>,
 }
 
 /// The answers to one line.
 type Answers = Vec<String>;
 
+/// What a line comes to.
+enum Line {
+    Nothing,
+    Answered(Result<Answers, Stop>),
+    Requests(Book, Vec<Request>),
+    Sweep(Place),
+}
+
 impl Player {
     /// Takes one line and answers it.
     pub(super) fn take(&mut self, text: &str, line: usize) -> Result<Answers, Stop> {
-        let (verb, rest) = text.trim().split_once(' ').unwrap_or_else(|| (text.trim(), ""));
-        if verb.is_empty() || verb.starts_with('#') {
+        let text = text.trim();
+        if text.is_empty() || text.starts_with('#') {
             return Ok(Vec::new());
         }
-        match self.read(verb, rest, line) {
+        match self.read(text, line) {
             Ok(Line::Nothing) => Ok(Vec::new()),
             Ok(Line::Answered(answers)) => answers,
-            Ok(Line::Requests(account, requests)) => self.change(account, requests),
-            Ok(Line::Sweep(accounts_max)) => self.sweep(accounts_max),
+            Ok(Line::Requests(book, requests)) => self.change(book, requests),
+            Ok(Line::Sweep(place)) => self.sweep(place),
             Err(error) => Ok(vec![format!("unreadable: {error}")]),
         }
     }
 
-    /// Proves what the transcript led to.
+    /// Proves what the transcript led to, in every group.
     pub(super) fn prove(&self) -> Result<(), Unproved> {
-        proof::prove(&self.ledger, &self.history, &self.log)
+        self.groups.values().try_for_each(Group::prove)
     }
 
-    fn read(&mut self, verb: &str, rest: &str, line: usize) -> Result<Line, LineError> {
+    fn read(&mut self, text: &str, line: usize) -> Result<Line, LineError> {
+        let (place, text) = place_of(text)?;
+        let (verb, rest) = text.split_once(' ').unwrap_or((text, ""));
         if self.batch.is_some() {
-            return self.read_in_batch(verb, rest, line);
+            return self.read_in_batch(place, verb, rest, line);
         }
         let mut words = Words::of(rest)?;
         match verb {
@@ -80,169 +82,201 @@ impl Player {
                 Ok(Line::Nothing)
             }
             "batch" => {
-                self.batch = Some((account(&mut words)?, Vec::new()));
+                let book = self.book(place, &mut words)?;
                 words.end()?;
+                self.batch = Some((book, Vec::new()));
                 Ok(Line::Nothing)
             }
-            "sweep" => {
-                words.end()?;
-                Ok(Line::Sweep(u32::MAX))
-            }
-            "restart" => {
-                words.end()?;
-                Ok(Line::Answered(self.restart()))
-            }
+            "sweep" => words.end().map(|()| Line::Sweep(place)),
+            "restart" => words.end().map(|()| Line::Answered(self.restart(place))),
+            "backup" => words.end().map(|()| Line::Answered(self.back_up(place))),
+            "restore" => words.end().map(|()| Line::Answered(self.restore(place))),
+            "voucher" | "report" => self.write(place, verb, words, line),
+            "deliver" => self.deliver(words),
             question if Desk::answers(question) => {
-                let answers = self.desk().answer(question, words)?;
+                let answers = self.desk(place).answer(question, words)?;
                 Ok(Line::Answered(answers.map_err(Stop::from)))
             }
             _ => {
-                let request = self.request(verb, words, line)?;
-                Ok(Line::Requests(request.account.clone(), vec![request]))
+                let request = self.reader(place, line).request(verb, words)?;
+                Ok(Line::Requests(request.book.clone(), vec![request]))
             }
         }
     }
 
     /// Reads a line between `batch` and `end`. One that makes no sense is answered and left out.
-    fn read_in_batch(&mut self, verb: &str, rest: &str, line: usize) -> Result<Line, LineError> {
+    fn read_in_batch(
+        &mut self,
+        place: Place,
+        verb: &str,
+        rest: &str,
+        line: usize,
+    ) -> Result<Line, LineError> {
         let words = Words::of(rest)?;
         if verb == "end" {
             words.end()?;
             let batch = self.batch.take();
-            return Ok(batch.map_or(Line::Nothing, |(name, items)| Line::Requests(name, items)));
+            return Ok(batch.map_or(Line::Nothing, |(book, items)| Line::Requests(book, items)));
         }
-        let request = self.request(verb, words, line)?;
-        let Some((name, requests)) = &mut self.batch else { return Ok(Line::Nothing) };
-        if request.account != *name {
+        let request = self.reader(place, line).request(verb, words)?;
+        let Some((book, requests)) = &mut self.batch else { return Ok(Line::Nothing) };
+        if request.book != *book {
             return Err(LineError::OtherAccount);
         }
         requests.push(request);
         Ok(Line::Nothing)
     }
 
-    fn request(&self, verb: &str, words: Words<'_>, line: usize) -> Result<Request, LineError> {
-        let batch_account = self.batch.as_ref().map(|(account, _)| account);
-        let reader = Reader {
-            names: &self.names,
-            account_before: batch_account.or(self.account.as_ref()),
-            ledger: &self.ledger,
-            line,
-        };
-        reader.request(verb, words)
+    fn book(&mut self, place: Place, words: &mut Words<'_>) -> Result<Book, LineError> {
+        book(place, self.groups.entry(place).or_default(), words)
     }
 
-    fn desk(&self) -> Desk<'_> {
-        Desk {
-            ledger: &self.ledger,
-            history: &self.history,
+    fn reader(&mut self, place: Place, line: usize) -> Reader<'_> {
+        let batch_book = self.batch.as_ref().map(|(book, _)| book);
+        Reader {
+            place,
             names: &self.names,
-            account_before: self.account.as_ref(),
-            now: self.now(),
+            book_before: batch_book.or_else(|| self.books.get(&place)),
+            group: self.groups.entry(place).or_default(),
+            line,
         }
     }
 
-    /// Log time never goes back, whatever the clock shows.
-    fn now(&self) -> LogTime {
-        self.clock.max(self.ledger.log_time())
+    fn desk(&mut self, place: Place) -> Desk<'_> {
+        let group = self.groups.entry(place).or_default();
+        Desk {
+            place,
+            now: group.now(self.clock),
+            group,
+            names: &self.names,
+            book_before: self.books.get(&place),
+        }
     }
 
-    /// Puts requests through the log and tells what came of them.
-    fn change(&mut self, name: AccountName, requests: Vec<Request>) -> Result<Answers, Stop> {
+    /// Writes a message and keeps it under its name.
+    fn write(
+        &mut self,
+        place: Place,
+        verb: &str,
+        mut words: Words<'_>,
+        line: usize,
+    ) -> Result<Line, LineError> {
+        let is_voucher = verb == "voucher";
+        let mut book = self.book(place, &mut words)?;
+        if is_voucher {
+            book.owner = Some(self.reader(None, line).owner(&book.account, &mut words)?);
+        }
+        let name = words.plain("the message's name")?.to_owned();
+        let at_home = Book::at_home(book.account.clone());
+        let home = self.groups.get(&None).and_then(|home| home.book(&at_home));
+        let message = if is_voucher {
+            Ok(Some(messages::voucher(home, &book, &mut words)?))
+        } else {
+            let extent = Extent::of(&mut words)?;
+            let region = self.groups.get(&place).ok_or(LineError::NoAllocation)?;
+            messages::report(region, home, &book, &extent)
+        };
+        words.end()?;
+        let message = match message {
+            Ok(message) => message.ok_or(LineError::NoAllocation)?,
+            Err(error) => return Ok(Line::Answered(Err(error.into()))),
+        };
+        let told = Teller { names: &self.names, book: &book }.message(&message);
+        self.messages.insert(name, message);
+        Ok(Line::Answered(Ok(vec![told])))
+    }
+
+    /// Gives a message to whom it is for.
+    fn deliver(&self, mut words: Words<'_>) -> Result<Line, LineError> {
+        let name = words.plain("the message's name")?;
+        words.end()?;
+        let message = self.messages.get(name).cloned();
+        let request = message.map(Message::request).ok_or(LineError::NoMessage)?;
+        Ok(Line::Requests(request.book.clone(), vec![request]))
+    }
+
+    /// Puts requests through the log of the book's group and tells what came of them.
+    fn change(&mut self, book: Book, requests: Vec<Request>) -> Result<Answers, Stop> {
         let (items, given): (Vec<Item>, Vec<Option<String>>) =
             requests.into_iter().map(|request| (request.item, request.name)).unzip();
-        let command = Command::Account { account: name.clone(), items };
-        let (answer, written) = self.apply(&command)?;
+        let generation = book.owner.map(|owner| owner.generation).unwrap_or_default();
+        let command = Command::Account { account: book.account.clone(), items, generation };
+        let group = self.groups.entry(book.place()).or_default();
+        let (answer, written) = group.apply(&command, self.clock)?;
+        overspend::check(&self.groups)?;
         let Answer::Account(outcomes) = answer else { return Ok(Vec::new()) };
+        written.iter().for_each(|(_, entry)| self.names.note(&book, entry));
         for (outcome, given) in outcomes.iter().zip(&given) {
             if let (Ok(receipt), Some(given)) = (&outcome.result, given) {
-                self.names.give(given, &name, &receipt.entry);
+                self.names.give(given, &book, &receipt.entry);
             }
         }
-        let teller = Teller { names: &self.names, account: &name };
+        let teller = Teller { names: &self.names, book: &book };
         let mut answers: Answers = written.iter().map(|(_, entry)| teller.entry(entry)).collect();
         let is_new = |entry: &Entry| written.iter().any(|(_, other)| other == entry);
         answers.extend(outcomes.iter().filter_map(|outcome| teller.outcome(outcome, is_new)));
-        answers.extend(self.balance_line(&name, &outcomes)?);
-        self.account = Some(name);
+        answers.extend(self.balance_line(&book, &outcomes)?);
+        self.books.insert(book.place(), book);
         Ok(answers)
     }
 
     /// The balance that the last answer carries, or the one that a refusal left as it was.
-    fn balance_line(
-        &self,
-        name: &AccountName,
-        outcomes: &[Outcome],
-    ) -> Result<Option<String>, ApplyError> {
-        let teller = Teller { names: &self.names, account: name };
+    fn balance_line(&self, book: &Book, outcomes: &[Outcome]) -> Result<Option<String>, Stop> {
+        let teller = Teller { names: &self.names, book };
         if let Some(Ok(receipt)) = outcomes.last().map(|outcome| &outcome.result) {
             return Ok(Some(teller.balance_of(receipt)));
         }
-        Ok(self.balance(name)?.map(|balance| teller.balance(&balance)))
+        let Some(group) = self.groups.get(&book.place()) else { return Ok(None) };
+        let Some(account) = group.book(book) else { return Ok(None) };
+        let view = account.at(group.now(self.clock), &group.history)?;
+        Ok(Some(teller.balance(view.account().balance())))
     }
 
-    fn balance(&self, name: &AccountName) -> Result<Option<Balance>, ApplyError> {
-        let Some(account) = self.ledger.account(name) else { return Ok(None) };
-        Ok(Some(account.at(self.now(), &self.history)?.account().balance()))
-    }
-
-    fn sweep(&mut self, accounts_max: u32) -> Result<Answers, Stop> {
-        let (answer, written) = self.apply(&Command::Sweep { accounts_max })?;
+    fn sweep(&mut self, place: Place) -> Result<Answers, Stop> {
+        let group = self.groups.entry(place).or_default();
+        let command = Command::Sweep { accounts_max: u32::MAX };
+        let (answer, written) = group.apply(&command, self.clock)?;
         let mut answers = Vec::new();
         if let Answer::Swept { accounts } = answer {
             answers.push(format!("swept {accounts}"));
         }
         for (number, entry) in &written {
-            let Some(account) = self.ledger.account_numbered(*number) else { continue };
-            let teller = Teller { names: &self.names, account: account.name() };
-            answers.push(teller.entry(entry));
+            let Some(book) = group.book_numbered(*number, place) else { continue };
+            answers.push(Teller { names: &self.names, book: &book }.entry(entry));
         }
+        overspend::check(&self.groups)?;
         Ok(answers)
     }
 
-    /// Applies a command as a replica does, from its bytes, and checks what must always hold.
-    fn apply(&mut self, command: &Command) -> Result<(Answer, Vec<(AccountNumber, Entry)>), Stop> {
-        let logged = Logged { at: self.clock, bytes: codec::encode(command) };
-        let index = u64::try_from(self.log.len()).unwrap_or(u64::MAX).saturating_add(1);
-        let end_before = self.history.end();
-        let answer = self.ledger.apply(logged.stamped(index), &mut self.history)?;
-        self.log.push(logged);
-        invariants::check_ledger(&self.ledger)?;
-        Ok((answer, written_from(&self.history, end_before)?))
-    }
-
-    /// Goes on from a snapshot, as a node does that was started again.
-    fn restart(&mut self) -> Result<Answers, Stop> {
-        self.ledger = Ledger::restore(&mut self.ledger.snapshot())?;
+    fn restart(&mut self, place: Place) -> Result<Answers, Stop> {
+        self.groups.entry(place).or_default().restart()?;
         Ok(vec!["restarted".to_owned()])
     }
-}
 
-impl Logged {
-    /// The command as the log delivers it.
-    pub(super) fn stamped(&self, index: u64) -> Stamped<'_> {
-        Stamped { index, ordinal: 0, at: self.at, command: &self.bytes }
+    fn back_up(&mut self, place: Place) -> Result<Answers, Stop> {
+        self.backups.insert(place, self.groups.entry(place).or_default().clone());
+        Ok(vec!["backed up".to_owned()])
+    }
+
+    /// Puts a group back to its last backup: what came after is lost, all of it if there is none.
+    fn restore(&mut self, place: Place) -> Result<Answers, Stop> {
+        let mut group = self.backups.get(&place).cloned().unwrap_or_default();
+        group.restart()?;
+        self.names.retain(place, |book, sequence| {
+            group.book(book).is_some_and(|account| sequence <= account.head().sequence)
+        });
+        self.groups.insert(place, group);
+        Ok(vec!["restored".to_owned()])
     }
 }
 
-/// What a line comes to.
-enum Line {
-    Nothing,
-    Answered(Result<Answers, Stop>),
-    Requests(AccountName, Vec<Request>),
-    Sweep(u32),
-}
-
-/// The entries whose records stand at `from` and after it.
-fn written_from(
-    history: &MemoryHistory,
-    from: Position,
-) -> Result<Vec<(AccountNumber, Entry)>, ApplyError> {
-    let mut written = Vec::new();
-    for (position, _) in history.records_from(from) {
-        let record = Record::read(history, position)?;
-        written.push((record.account, record.entry(position)?.entry));
+/// Takes the region off a line that begins with one: `eu: balance acme`.
+fn place_of(text: &str) -> Result<(Place, &str), LineError> {
+    let (first, rest) = text.split_once(' ').unwrap_or((text, ""));
+    match first.strip_suffix(':') {
+        Some(region) => Ok((Some(Region::parse(region)?), rest.trim_start())),
+        None => Ok((None, text)),
     }
-    Ok(written)
 }
 
 #[cfg(test)]
@@ -281,6 +315,12 @@ mod tests {
         check_unreadable("capture #two 5", "`#two` is not expected here");
         check_unreadable("check beta 5", "there is no such account");
         check_unreadable("end", "`end` is not a command");
+        check_unreadable("EU: balance acme", "name may only contain a-z 0-9 -");
+        check_unreadable("eu: balance acme", "there is no such account");
+        check_unreadable("mode acme eu loose", "mode must be local, strict, frozen or ending");
+        check_unreadable("voucher acme eu v1", "there is no such allocation");
+        check_unreadable("eu: report acme r1", "there is no such allocation");
+        check_unreadable("deliver v1", "there is no such message");
     }
 
     #[test]
@@ -288,6 +328,7 @@ mod tests {
         let (mut player, _) = play(&["open acme", "open beta", "batch acme", "grant acme 5"]);
         let other = "unreadable: the items of a batch must be of one account";
         assert_eq!(player.take("grant beta 5", 5).unwrap(), [other]);
+        assert_eq!(player.take("eu: charge acme 5", 5).unwrap(), [other]);
         let question = "unreadable: `balance` is not a command";
         assert_eq!(player.take("balance acme", 6).unwrap(), [question]);
         assert_eq!(player.take("end", 7).unwrap(), ["grant #2 5, granted>available #2=5", "A=5"]);
@@ -295,14 +336,37 @@ mod tests {
 
     #[test]
     fn the_proof_notices_a_log_or_a_history_that_led_elsewhere() {
-        let lines = ["open acme", "grant acme 100", "charge acme 5"];
-        let (mut player, _) = play(&lines);
-        player.prove().unwrap();
-        player.log.pop();
-        assert!(matches!(player.prove(), Err(Unproved::Replica)));
+        let lines = ["open acme", "grant acme 100", "allocate acme eu 40", "voucher acme eu v"];
+        let lines = [&lines[..], &["deliver v", "eu: charge acme 5", "charge acme 5"]].concat();
+        for place in [None, Some(Region::parse("eu").unwrap())] {
+            let (mut player, _) = play(&lines);
+            player.prove().unwrap();
+            player.groups.get_mut(&place).unwrap().log.pop();
+            assert!(matches!(player.prove(), Err(Unproved::Replica)));
 
-        let (mut player, _) = play(&lines);
-        player.history = play(&["open acme", "grant acme 100", "charge acme 6"]).0.history;
-        assert!(matches!(player.prove(), Err(Unproved::Replica)));
+            let (mut player, _) = play(&lines);
+            let longer = [&lines[..], &["charge acme 6", "eu: charge acme 6"]].concat();
+            let history = play(&longer).0.groups.get(&place).unwrap().history.clone();
+            player.groups.get_mut(&place).unwrap().history = history;
+            assert!(matches!(player.prove(), Err(Unproved::Replica)));
+        }
+    }
+
+    #[test]
+    fn a_region_that_spends_more_than_home_allowed_is_noticed() {
+        let story = |overdraft, spent| {
+            let lines = ["open acme", "grant acme 40", "allocate acme eu 40"].map(str::to_owned);
+            let rest = ["voucher acme eu v".to_owned(), "deliver v".to_owned()];
+            let overdraft = format!("overdraft acme eu {overdraft}");
+            let charge = format!("eu: charge acme {spent}");
+            let lines = [&lines[..], &[overdraft], &rest, &[charge]].concat();
+            play(&lines.iter().map(String::as_str).collect::<Vec<_>>()).0
+        };
+        let (mut player, mut generous) = (story(10, 50), story(11, 51));
+        assert!(overspend::check(&player.groups).is_ok());
+        let eu = Some(Region::parse("eu").unwrap());
+        player.groups.insert(eu, generous.groups.remove(&eu).unwrap());
+        let Err(Stop::Violated(violation)) = overspend::check(&player.groups) else { panic!() };
+        assert_eq!(violation.number, 13);
     }
 }

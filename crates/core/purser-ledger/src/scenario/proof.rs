@@ -2,8 +2,8 @@
 
 use purser_types::{ApplyError, CorruptSnapshot, Machine};
 
+use super::group::Logged;
 use super::memory::MemoryHistory;
-use super::player::Logged;
 use crate::audit::{Audit, Finding};
 use crate::ledger::Ledger;
 

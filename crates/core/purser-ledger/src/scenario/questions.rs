@@ -3,36 +3,39 @@
 
 use std::ops::Bound;
 
-use purser_types::{HistoryError, HistoryReader, LogTime, Sequence};
+use purser_types::{HistoryError, LogTime, Sequence};
 
+use super::allocation_texts::{bound_text, region_text};
+use super::group::Group;
 use super::line_error::LineError;
 use super::moment::instant_text;
-use super::names::Names;
-use super::requests::account;
+use super::names::{Book, Names, Place};
+use super::requests::book;
 use super::telling::Teller;
 use super::words::{Words, call_amount};
-use crate::account::AsOf;
+use crate::account::{Account, AsOf};
 use crate::balance::Balance;
 use crate::chain::Hashed;
-use crate::command::{AccountName, Target};
-use crate::ledger::Ledger;
+use crate::command::Target;
 
 /// Where questions are asked.
 pub(super) struct Desk<'a> {
-    pub(super) ledger: &'a Ledger,
-    pub(super) history: &'a dyn HistoryReader,
+    pub(super) place: Place,
+    pub(super) group: &'a Group,
     pub(super) names: &'a Names,
-    /// The account of the command before.
-    pub(super) account_before: Option<&'a AccountName>,
+    /// The book of the command before.
+    pub(super) book_before: Option<&'a Book>,
     pub(super) now: LogTime,
 }
 
-/// A question about an account.
+/// A question about a book.
 enum Question<'a> {
     Balance,
     Totals,
     Lots,
     Entries,
+    Allocations,
+    Bound,
     Check(&'a str),
     Hold(Target),
     History(Target),
@@ -44,49 +47,66 @@ type Told = Result<Vec<String>, HistoryError>;
 impl Desk<'_> {
     /// Whether `verb` is a question.
     pub(super) fn answers(verb: &str) -> bool {
-        ["balance", "totals", "lots", "entries", "check", "hold", "history"].contains(&verb)
+        let of_a_book = ["balance", "totals", "lots", "entries", "check", "allocations", "bound"];
+        of_a_book.contains(&verb) || ["hold", "history"].contains(&verb)
     }
 
     /// Answers a question.
     pub(super) fn answer(&self, verb: &str, mut words: Words<'_>) -> Result<Told, LineError> {
-        let (name, question) = match verb {
+        let (book, question) = match verb {
             "hold" | "history" => {
                 let word = words.plain("hold or charge")?;
-                let (name, target) = self.names.target(word, self.account_before)?;
+                let (book, target) = self.names.target(self.place, word, self.book_before)?;
                 let history = verb == "history";
-                (name, if history { Question::History(target) } else { Question::Hold(target) })
+                (book, if history { Question::History(target) } else { Question::Hold(target) })
             }
-            "balance" => (account(&mut words)?, Question::Balance),
-            "totals" => (account(&mut words)?, Question::Totals),
-            "lots" => (account(&mut words)?, Question::Lots),
-            "entries" => (account(&mut words)?, Question::Entries),
-            "check" => (account(&mut words)?, Question::Check(words.plain("amount")?)),
+            "balance" => (self.book(&mut words)?, Question::Balance),
+            "totals" => (self.book(&mut words)?, Question::Totals),
+            "lots" => (self.book(&mut words)?, Question::Lots),
+            "entries" => (self.book(&mut words)?, Question::Entries),
+            "allocations" => (self.book(&mut words)?, Question::Allocations),
+            "bound" => (self.book(&mut words)?, Question::Bound),
+            "check" => (self.book(&mut words)?, Question::Check(words.plain("amount")?)),
             unknown => return Err(LineError::UnknownCommand(unknown.to_owned())),
         };
         words.end()?;
-        let found = self.ledger.account(&name).ok_or(LineError::NoAccount)?;
-        let teller = Teller { names: self.names, account: &name };
-        match found.at(self.now, self.history) {
+        let found = self.group.book(&book).ok_or(LineError::NoAccount)?;
+        let teller = Teller { names: self.names, book: &book };
+        match found.at(self.now, &self.group.history) {
             Ok(view) => tell(&view, &question, &teller),
             Err(error) => Ok(Err(error)),
         }
+    }
+
+    fn book(&self, words: &mut Words<'_>) -> Result<Book, LineError> {
+        book(self.place, self.group, words)
     }
 }
 
 fn tell(view: &AsOf<'_>, question: &Question<'_>, teller: &Teller<'_>) -> Result<Told, LineError> {
     let account = view.account();
     Ok(match *question {
-        Question::Balance => Ok(vec![teller.balance(&account.balance())]),
-        Question::Totals => Ok(vec![totals(&account.balance())]),
+        Question::Balance => Ok(vec![teller.balance(account.balance())]),
+        Question::Totals => Ok(vec![totals(account.balance())]),
         Question::Lots => {
             let lots = account.lots_from(Bound::Unbounded);
             Ok(lots.map(|(number, lot)| teller.lot(*number, lot)).collect())
         }
         Question::Entries => entries(view, teller),
+        Question::Allocations => Ok(allocations(account, teller)),
+        Question::Bound => Ok(vec![bound_text(account)]),
         Question::Check(amount) => Ok(vec![check(view, teller, amount)?]),
         Question::Hold(target) => hold(view, teller, target),
         Question::History(target) => history(view, teller, target),
     })
+}
+
+/// Home's allocations, or the one whose book this is.
+fn allocations(account: &Account, teller: &Teller<'_>) -> Vec<String> {
+    match account.region_side() {
+        Ok(region) => vec![region_text(account, region)],
+        Err(_at_home) => account.allocations().map(|known| teller.allocation(known)).collect(),
+    }
 }
 
 /// What has passed through the account.

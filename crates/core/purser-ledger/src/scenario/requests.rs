@@ -2,25 +2,27 @@
 
 use std::collections::BTreeMap;
 
-use purser_types::{Credits, IdempotencyKey, LogTime, Region, Sequence, TenantId, Unit};
+use purser_types::{
+    Credits, Generation, IdempotencyKey, LogTime, Owner, Region, Sequence, TenantId, Unit,
+};
 
+use super::allocating;
+use super::group::Group;
 use super::line_error::LineError;
 use super::moment::{parse_instant, parse_span};
-use super::names::Names;
-use super::words::{Words, call_amount};
-use crate::account::Account;
+use super::names::{Book, Names, Place};
+use super::words::{Words, call_amount, number};
 use crate::command::{
     AccountName, Adjust, Authorize, Capture, Category, Charge, Close, Confirm, Context, Extend,
     Grant, IfExpired, Item, Metadata, Open, Operation, Reclaim, Refund, Release, Target, Void,
 };
-use crate::ledger::Ledger;
 use crate::policy::{Policy, PolicyChange, RefundExpired};
 
 /// What a line asks for.
 #[derive(Debug)]
 pub(super) struct Request {
-    /// Of this account.
-    pub(super) account: AccountName,
+    /// Of this book.
+    pub(super) book: Book,
     /// This.
     pub(super) item: Item,
     /// What the transcript calls the lot, hold or charge that comes of it.
@@ -29,46 +31,70 @@ pub(super) struct Request {
 
 /// What a line is read against.
 pub(super) struct Reader<'a> {
+    pub(super) place: Place,
     pub(super) names: &'a Names,
-    /// The account of the command before.
-    pub(super) account_before: Option<&'a AccountName>,
-    pub(super) ledger: &'a Ledger,
+    /// The book of the command before.
+    pub(super) book_before: Option<&'a Book>,
+    pub(super) group: &'a Group,
     pub(super) line: usize,
 }
 
-/// An account and what it is asked to do.
-type Asked = (AccountName, Operation);
+/// A book and what it is asked to do.
+type Asked = (Book, Operation);
+
+/// Reads what follows the account.
+pub(super) type Read = fn(&Reader<'_>, &Book, &mut Words<'_>) -> Result<Operation, LineError>;
 
 impl Reader<'_> {
     /// Reads the words after the verb.
     pub(super) fn request(&self, verb: &str, mut words: Words<'_>) -> Result<Request, LineError> {
         let context = self.context(&mut words)?;
         let name = ["lot", "hold", "charge"].into_iter().find_map(|kind| words.named(kind));
-        let (account, operation) = self.operation(verb, &mut words)?;
+        let (book, operation) = self.operation(verb, &mut words)?;
         words.end()?;
         let item = Item { context, operation };
-        Ok(Request { account, item, name: name.map(str::to_owned) })
+        Ok(Request { book, item, name: name.map(str::to_owned) })
     }
 
     fn operation(&self, verb: &str, words: &mut Words<'_>) -> Result<Asked, LineError> {
         match verb {
-            "open" => self.open(words),
-            "grant" => grant(words),
-            "authorize" => authorize(words),
-            "capture" => self.capture(words),
-            "release" => self.release(words),
-            "extend" => self.extend(words),
-            "charge" => charge(words),
-            "refund" => self.refund(words),
-            "reclaim" => self.reclaim(words),
-            "void" => self.void(words),
-            "adjust" => adjust(words),
-            "policy" => Self::policy(words),
-            "freeze" => Ok((account(words)?, Operation::Freeze)),
-            "unfreeze" => Ok((account(words)?, Operation::Unfreeze)),
-            "close" => self.close(words),
-            unknown => Err(LineError::UnknownCommand(unknown.to_owned())),
+            "capture" => return self.capture(words),
+            "release" => return self.release(words),
+            "extend" => return self.extend(words),
+            "refund" => return self.refund(words),
+            "reclaim" => return self.reclaim(words),
+            "void" => return self.void(words),
+            _ => (),
         }
+        let read: Read = match verb {
+            "open" => |_, _, words| open(words),
+            "grant" => |_, _, words| grant(words),
+            "authorize" => |_, _, words| authorize(words),
+            "charge" => |_, _, words| charge(words),
+            "adjust" => |_, _, words| adjust(words),
+            "policy" => |_, _, words| Ok(Operation::SetPolicy(policy_change(words)?)),
+            "freeze" => |_, _, _| Ok(Operation::Freeze),
+            "unfreeze" => |_, _, _| Ok(Operation::Unfreeze),
+            "close" => |reader, book, words| reader.close(book, words),
+            other => allocating::reader(other)?,
+        };
+        let book = book(self.place, self.group, words)?;
+        let operation = read(self, &book, words)?;
+        Ok((book, operation))
+    }
+
+    /// The allocation of a region that the line names: the newest that home knows, or that of the
+    /// `generation=` that the line names.
+    pub(super) fn owner(
+        &self,
+        account: &AccountName,
+        words: &mut Words<'_>,
+    ) -> Result<Owner, LineError> {
+        let region = Region::parse(words.plain("region")?)?;
+        let home = self.group.book(&Book::at_home(account.clone()));
+        let home = home.and_then(|home| home.home_side().ok());
+        let newest = home.and_then(|home| home.generations.get(&region).copied());
+        Ok(Owner { region, generation: generation(words, newest)? })
     }
 
     /// Who asks, and why. Each request has a key of its own if the transcript names none.
@@ -86,15 +112,8 @@ impl Reader<'_> {
         })
     }
 
-    fn open(&self, words: &mut Words<'_>) -> Result<Asked, LineError> {
-        let account = account(words)?;
-        let home = Region::parse(words.named("home").unwrap_or("here"))?;
-        let policy = Policy::default().changed(&policy_change(words)?);
-        Ok((account, Operation::Open(Open { home, policy })))
-    }
-
     fn capture(&self, words: &mut Words<'_>) -> Result<Asked, LineError> {
-        let (account, target) = self.target(words)?;
+        let (book, target) = self.target(words)?;
         let allow_debt = words.flag("allow_debt");
         let amount = words.plain_or_none().map(Credits::parse).transpose()?;
         let is_final = match words.named("final") {
@@ -111,65 +130,88 @@ impl Reader<'_> {
         };
         let hold = target.number();
         let capture = Capture { hold, amount, is_final, allow_debt, if_expired };
-        Ok((account, Operation::Capture(capture)))
+        Ok((book, Operation::Capture(capture)))
     }
 
     fn release(&self, words: &mut Words<'_>) -> Result<Asked, LineError> {
-        let (account, target) = self.target(words)?;
-        Ok((account, Operation::Release(Release { hold: target.number() })))
+        let (book, target) = self.target(words)?;
+        Ok((book, Operation::Release(Release { hold: target.number() })))
     }
 
     fn extend(&self, words: &mut Words<'_>) -> Result<Asked, LineError> {
-        let (account, target) = self.target(words)?;
+        let (book, target) = self.target(words)?;
         let until = words.named("until").ok_or(LineError::Missing("until"))?;
         let extend = Extend { hold: target.number(), until: parse_instant(until)? };
-        Ok((account, Operation::Extend(extend)))
+        Ok((book, Operation::Extend(extend)))
     }
 
     fn refund(&self, words: &mut Words<'_>) -> Result<Asked, LineError> {
-        let (account, target) = self.target(words)?;
+        let (book, target, away) = self.target_here_or_away(words)?;
         let amount = words.plain_or_none().map(call_amount).transpose()?;
-        Ok((account, Operation::Refund(Refund { target, amount })))
+        Ok((book, Operation::Refund(Refund { target, amount, away })))
     }
 
     fn reclaim(&self, words: &mut Words<'_>) -> Result<Asked, LineError> {
-        let (account, target) = self.target(words)?;
-        Ok((account, Operation::Reclaim(Reclaim { target })))
+        let (book, target, away) = self.target_here_or_away(words)?;
+        Ok((book, Operation::Reclaim(Reclaim { target, away })))
     }
 
     fn void(&self, words: &mut Words<'_>) -> Result<Asked, LineError> {
-        let (account, lot) = self.names.lot(words.plain("lot")?, self.account_before)?;
-        let confirm = self.confirm(&account, words)?;
-        Ok((account, Operation::Void(Void { lot, confirm })))
+        let word = words.plain("lot")?;
+        let (book, lot) = self.names.lot(self.place, word, self.book_before)?;
+        let confirm = self.confirm(&book, words)?;
+        Ok((book, Operation::Void(Void { lot, confirm })))
     }
 
-    fn close(&self, words: &mut Words<'_>) -> Result<Asked, LineError> {
-        let account = account(words)?;
-        let confirm = self.confirm(&account, words)?;
-        Ok((account, Operation::Close(Close { confirm })))
+    fn close(&self, book: &Book, words: &mut Words<'_>) -> Result<Operation, LineError> {
+        Ok(Operation::Close(Close { confirm: self.confirm(book, words)? }))
     }
 
-    fn policy(words: &mut Words<'_>) -> Result<Asked, LineError> {
-        Ok((account(words)?, Operation::SetPolicy(policy_change(words)?)))
+    fn target(&self, words: &mut Words<'_>) -> Result<(Book, Target), LineError> {
+        self.names.target(self.place, words.plain("hold or charge")?, self.book_before)
     }
 
-    fn target(&self, words: &mut Words<'_>) -> Result<(AccountName, Target), LineError> {
-        self.names.target(words.plain("hold or charge")?, self.account_before)
+    /// A hold or charge, or at home one of a region's, as `eu:h1`, whose allocation is closed.
+    fn target_here_or_away(
+        &self,
+        words: &mut Words<'_>,
+    ) -> Result<(Book, Target, Option<Owner>), LineError> {
+        let word = words.plain("hold or charge")?;
+        let (place, word) = match (self.place, word.split_once(':')) {
+            (None, Some((region, name))) => (Some(Region::parse(region)?), name),
+            (place, _) => (place, word),
+        };
+        let (book, target) = self.names.target(place, word, self.book_before)?;
+        let away = book.owner.filter(|_| self.place.is_none());
+        let book = if away.is_some() { Book::at_home(book.account) } else { book };
+        Ok((book, target, away))
     }
 
-    /// The sequence that the line confirms; the account's last one if it says none.
-    fn confirm(&self, name: &AccountName, words: &mut Words<'_>) -> Result<Confirm, LineError> {
-        let last = || self.account(name).map_or(Sequence::ZERO, |account| account.head().sequence);
+    /// The sequence that the line confirms; the book's last one if it says none.
+    pub(super) fn confirm(&self, book: &Book, words: &mut Words<'_>) -> Result<Confirm, LineError> {
+        let last = || self.group.book(book).map_or(Sequence::ZERO, |book| book.head().sequence);
         match words.named("confirm").map(str::parse) {
             None => Ok(Confirm(last())),
             Some(Ok(sequence)) => Ok(Confirm(Sequence(sequence))),
             Some(Err(_)) => Err(LineError::Choice { what: "confirm", allowed: "a sequence" }),
         }
     }
+}
 
-    fn account(&self, name: &AccountName) -> Option<&Account> {
-        self.ledger.account(name).map(|account| &**account)
-    }
+/// The book of the account that a line names first: at home its own, in a region that of its newest
+/// allocation there, or of the `generation=` that the line names.
+pub(super) fn book(place: Place, group: &Group, words: &mut Words<'_>) -> Result<Book, LineError> {
+    let account = account(words)?;
+    let Some(region) = place else { return Ok(Book::at_home(account)) };
+    let newest = group.newest(&account).map(|owner| owner.generation);
+    let owner = Owner { region, generation: generation(words, newest)? };
+    Ok(Book { account, owner: Some(owner) })
+}
+
+/// The generation that a line names; the newest if it names none, the first if there is none.
+fn generation(words: &mut Words<'_>, newest: Option<Generation>) -> Result<Generation, LineError> {
+    let named = number(words, "generation")?.map(Generation);
+    Ok(named.or(newest).unwrap_or_else(|| Generation::HOME.next()))
 }
 
 /// The account that a line names first.
@@ -186,8 +228,13 @@ fn amount(words: &mut Words<'_>) -> Result<Credits, LineError> {
     call_amount(words.plain("amount")?)
 }
 
-fn grant(words: &mut Words<'_>) -> Result<Asked, LineError> {
-    let account = account(words)?;
+fn open(words: &mut Words<'_>) -> Result<Operation, LineError> {
+    let home = Region::parse(words.named("home").unwrap_or("here"))?;
+    let policy = Policy::default().changed(&policy_change(words)?);
+    Ok(Operation::Open(Open { home, policy }))
+}
+
+fn grant(words: &mut Words<'_>) -> Result<Operation, LineError> {
     let amount = amount(words)?;
     let category = match words.named("category") {
         None | Some("paid") => Category::Paid,
@@ -209,34 +256,31 @@ fn grant(words: &mut Words<'_>) -> Result<Asked, LineError> {
         expires_at: instant(words, "exp")?,
         source_ref: words.named("source").map(Into::into),
     };
-    Ok((account, Operation::Grant(grant)))
+    Ok(Operation::Grant(grant))
 }
 
 fn instant(words: &mut Words<'_>, name: &str) -> Result<Option<LogTime>, LineError> {
     Ok(words.named(name).map(parse_instant).transpose()?)
 }
 
-fn authorize(words: &mut Words<'_>) -> Result<Asked, LineError> {
-    let account = account(words)?;
+fn authorize(words: &mut Words<'_>) -> Result<Operation, LineError> {
     let amount = amount(words)?;
     let ttl = words.named("ttl").map(parse_span).transpose()?.unwrap_or(Authorize::TTL_DEFAULT);
     if ttl < Authorize::TTL_MIN || Authorize::TTL_MAX < ttl {
         return Err(LineError::Choice { what: "ttl", allowed: "1s to 7d" });
     }
     let reference = words.named("reference").map(Into::into);
-    Ok((account, Operation::Authorize(Authorize { amount, ttl, reference })))
+    Ok(Operation::Authorize(Authorize { amount, ttl, reference }))
 }
 
-fn charge(words: &mut Words<'_>) -> Result<Asked, LineError> {
-    let account = account(words)?;
+fn charge(words: &mut Words<'_>) -> Result<Operation, LineError> {
     let allow_debt = words.flag("allow_debt");
     let amount = amount(words)?;
     let reference = words.named("reference").map(Into::into);
-    Ok((account, Operation::Charge(Charge { amount, allow_debt, reference })))
+    Ok(Operation::Charge(Charge { amount, allow_debt, reference }))
 }
 
-fn adjust(words: &mut Words<'_>) -> Result<Asked, LineError> {
-    let account = account(words)?;
+fn adjust(words: &mut Words<'_>) -> Result<Operation, LineError> {
     let change = words.plain("amount")?;
     let adjust = if let Some(added) = change.strip_prefix('+') {
         Adjust::Add { amount: call_amount(added)? }
@@ -245,7 +289,7 @@ fn adjust(words: &mut Words<'_>) -> Result<Asked, LineError> {
     } else {
         return Err(LineError::Choice { what: "adjust", allowed: "+ or - and an amount" });
     };
-    Ok((account, Operation::Adjust(adjust)))
+    Ok(Operation::Adjust(adjust))
 }
 
 fn policy_change(words: &mut Words<'_>) -> Result<PolicyChange, LineError> {
@@ -261,6 +305,9 @@ fn policy_change(words: &mut Words<'_>) -> Result<PolicyChange, LineError> {
     }
     if let Some(span) = words.named("record_retention") {
         policy.record_retention = Some(parse_span(span)?);
+    }
+    if let Some(cap) = words.named("takeback_cap") {
+        policy.takeback_cap = Some(Credits::parse(cap)?);
     }
     Ok(policy)
 }

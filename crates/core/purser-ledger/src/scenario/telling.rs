@@ -2,21 +2,21 @@
 
 use purser_types::Credits;
 
+use super::allocation_texts::{allocation_text, counted, owner_text, settlement_text};
 use super::moment::{instant_text, span_text};
-use super::names::Names;
+use super::names::{Book, Names};
 use crate::answer::{Outcome, Receipt};
 use crate::balance::Balance;
-use crate::command::{AccountName, Category, Grant, HoldNumber, LotNumber};
+use crate::command::{Category, Grant, HoldNumber, LotNumber};
 use crate::entry::{Entry, Fact, Move};
 use crate::hold::{Hold, HoldState, Portion, Source, Spend};
 use crate::lot::{Lot, LotStatus, LotTerms};
 use crate::policy::{Policy, RefundExpired};
-use crate::rejection::Rejection;
 
-/// Tells of one account, by the transcript's names.
+/// Tells of one book, by the transcript's names.
 pub(super) struct Teller<'a> {
     pub(super) names: &'a Names,
-    pub(super) account: &'a AccountName,
+    pub(super) book: &'a Book,
 }
 
 impl Teller<'_> {
@@ -66,7 +66,10 @@ impl Teller<'_> {
             ("V", balance.voided),
             ("D", balance.debt),
             ("P", balance.pending),
+            ("R", balance.returned),
         ]);
+        let out = balance.allocated.iter().map(|(region, out)| format!(" {region}={out}"));
+        let figures = figures + &out.collect::<String>();
         if figures.is_empty() { "A=0".to_owned() } else { figures.trim_start().to_owned() }
     }
 
@@ -99,19 +102,32 @@ impl Teller<'_> {
             }
             Fact::Charged(hold) => format!(" {} {}", self.hold_name(hold.number), hold.amount),
             Fact::HoldExpired(hold) => format!(" {} at={at}", self.hold_name(hold.number)),
-            Fact::Released(hold) | Fact::DebtRepaid(hold) => {
-                format!(" {}", self.hold_name(hold.number))
-            }
+            Fact::Released(hold) => format!(" {}", self.hold_name(hold.number)),
+            Fact::DebtRepaid(hold) => format!(" {}", self.hold_name_here_or_away(hold)),
             Fact::Refunded { hold, .. } => {
-                format!(" {} refundable={}", self.hold_name(hold.number), hold.net())
+                format!(" {} refundable={}", self.hold_name_here_or_away(hold), hold.net())
             }
             Fact::Reclaimed(hold) => {
-                format!(" {} net={}", self.hold_name(hold.number), hold.net())
+                format!(" {} net={}", self.hold_name_here_or_away(hold), hold.net())
             }
             Fact::PolicySet(standing) => policy_text(&standing.policy),
-            Fact::AdjustedDown | Fact::Frozen(_) | Fact::Unfrozen(_) | Fact::Closed(_) => {
-                String::new()
+            Fact::Allocated(allocation)
+            | Fact::AllocationSet(allocation)
+            | Fact::TakenBack(allocation)
+            | Fact::WrittenOff(allocation) => allocation_text(allocation),
+            Fact::Settled(settlement) => settlement_text(settlement),
+            Fact::VoucherAccepted(voucher) => format!(" {}", self.voucher(voucher)),
+            Fact::RefundPromised { hold, amount } => {
+                let name = self.hold_name(hold.number);
+                format!(" {name} {amount} refundable={}", hold.net())
             }
+            Fact::ReturnedHome { recall } => counted("recall", *recall),
+            Fact::AdjustedDown
+            | Fact::Frozen(_)
+            | Fact::Unfrozen(_)
+            | Fact::Closed(_)
+            | Fact::AllocationSealed
+            | Fact::AllocationFinished => String::new(),
         }
     }
 
@@ -122,74 +138,12 @@ impl Teller<'_> {
         for step in moves {
             if way != Some((step.from, step.to)) {
                 way = Some((step.from, step.to));
-                text.push_str(&format!(", {}>{}", step.from.name(), step.to.name()));
+                text.push_str(&format!(", {}>{}", step.from, step.to));
             }
             let payer = step.lot.map_or_else(|| "nobody".to_owned(), |lot| self.lot_name(lot));
             text.push_str(&format!(" {payer}={}", step.amount));
         }
         text
-    }
-
-    /// A rejection's code, as the API names it, and its figures.
-    pub(super) fn rejection(&self, rejection: &Rejection) -> String {
-        match rejection {
-            Rejection::TenantNotFound => "tenant_not_found".to_owned(),
-            Rejection::TenantExists => "tenant_exists".to_owned(),
-            Rejection::HoldNotFound => "hold_not_found".to_owned(),
-            Rejection::ChargeNotFound => "charge_not_found".to_owned(),
-            Rejection::LotNotFound => "lot_not_found".to_owned(),
-            Rejection::InsufficientCredits { available, short_by, debt, debt_limit } => {
-                let debt = figures(&[("debt", *debt)]);
-                let limit = debt_limit.map(|limit| format!(" debt_limit={limit}"));
-                let limit = limit.unwrap_or_default();
-                format!(
-                    "insufficient_credits available={available} short_by={short_by}{debt}{limit}"
-                )
-            }
-            Rejection::HoldExpired { expired_at } => {
-                format!("hold_expired at={}", instant_text(*expired_at))
-            }
-            Rejection::AlreadyCaptured { captured, sequence } => {
-                format!("already_captured total={captured} by=#{}", sequence.0)
-            }
-            Rejection::AlreadyReleased { sequence } => {
-                format!("already_released by=#{}", sequence.0)
-            }
-            Rejection::NothingCaptured => "nothing_captured".to_owned(),
-            Rejection::RefundExceedsCaptured { refundable } => {
-                format!("refund_exceeds_captured refundable={refundable}")
-            }
-            Rejection::NotRefunded => "not_refunded".to_owned(),
-            Rejection::AlreadyReclaimed => "already_reclaimed".to_owned(),
-            Rejection::AccountFrozen => "account_frozen".to_owned(),
-            Rejection::AccountClosed => "account_closed".to_owned(),
-            Rejection::NotFrozen => "not_frozen".to_owned(),
-            Rejection::CloseBlocked { holds, debt } => {
-                format!("close_blocked holds={holds} debt={debt}")
-            }
-            Rejection::SourceRefConflict { lot, amount } => {
-                format!("source_ref_conflict lot={} amount={amount}", self.lot_name(*lot))
-            }
-            Rejection::GrantExceedsCeiling { grantable } => {
-                format!("grant_exceeds_ceiling grantable={grantable}")
-            }
-            Rejection::GrantExpired => "grant_already_expired".to_owned(),
-            Rejection::LotAlreadyVoided => "lot_already_voided".to_owned(),
-            Rejection::ExtendNotLater { expires_at } => {
-                format!("extend_not_later until={}", instant_text(*expires_at))
-            }
-            Rejection::ExtendTooLong { latest } => {
-                format!("extend_too_long latest={}", instant_text(*latest))
-            }
-            Rejection::StaleConfirmation { sequence } => {
-                format!("stale_confirmation sequence={}", sequence.0)
-            }
-            Rejection::KeyReused => "key_reused".to_owned(),
-            Rejection::BatchAborted { item } => format!("batch_aborted item={item}"),
-            Rejection::TooManyParts => "too_many_parts".to_owned(),
-            Rejection::AlreadyFrozen => "already_frozen".to_owned(),
-            Rejection::AmountOverflow => "amount_overflow".to_owned(),
-        }
     }
 
     /// A lot as it stands: its parts, and its terms where they are not the usual ones.
@@ -208,6 +162,8 @@ impl Teller<'_> {
             ("used", lot.used),
             ("expired", lot.expired),
             ("voided", lot.voided),
+            ("returned", lot.returned),
+            ("out", lot.allocated),
         ]);
         format!("{} {status}{parts}{}", self.lot_name(number), terms_text(&lot.terms))
     }
@@ -253,17 +209,31 @@ impl Teller<'_> {
         spends.iter().map(text).collect()
     }
 
-    fn lot_name(&self, lot: LotNumber) -> String {
-        self.names.of(self.account, lot.0)
+    /// Lots are home's, in every region.
+    pub(super) fn lot_name(&self, lot: LotNumber) -> String {
+        if lot == LotNumber::OVERDRAFT {
+            return "overdraft".to_owned();
+        }
+        self.names.of(&Book::at_home(self.book.account.clone()), lot.0)
     }
 
     fn hold_name(&self, hold: HoldNumber) -> String {
-        self.names.of(self.account, hold.0)
+        self.names.of(self.book, hold.0)
+    }
+
+    /// A hold of this book, or at home one of a region: `eu/1:h1`.
+    fn hold_name_here_or_away(&self, hold: &Hold) -> String {
+        let account = &self.book.account;
+        let Some(owner) = self.names.allocation(account, hold.allocation) else {
+            return self.hold_name(hold.number);
+        };
+        let away = Book { account: account.clone(), owner: Some(owner) };
+        format!("{}:{}", owner_text(owner), self.names.of(&away, hold.number.0))
     }
 }
 
 /// ` name=amount` for each amount that is not zero.
-fn figures(figures: &[(&str, Credits)]) -> String {
+pub(super) fn figures(figures: &[(&str, Credits)]) -> String {
     let shown = figures.iter().filter(|(_, amount)| !amount.is_zero());
     shown.map(|(name, amount)| format!(" {name}={amount}")).collect()
 }
@@ -289,9 +259,10 @@ fn policy_text(policy: &Policy) -> String {
         RefundExpired::Regrant { days } => format!("regrant:{days}d"),
     };
     format!(
-        " debt_limit={} refund_expired={refund_expired} key_retention={} record_retention={}",
+        " debt_limit={} refund_expired={refund_expired} key_retention={} record_retention={}{}",
         policy.debt_limit,
         span_text(policy.key_retention),
         span_text(policy.record_retention),
+        figures(&[("takeback_cap", policy.takeback_cap)]),
     )
 }

@@ -80,3 +80,9 @@ pub(super) fn call_amount(text: &str) -> Result<Credits, LineError> {
     }
     Ok(amount)
 }
+
+/// A named word that is a number.
+pub(super) fn number(words: &mut Words<'_>, name: &'static str) -> Result<Option<u64>, LineError> {
+    let number = words.named(name).map(str::parse).transpose();
+    number.map_err(|_not_a_number| LineError::Choice { what: name, allowed: "a number" })
+}

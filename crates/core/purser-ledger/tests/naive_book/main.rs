@@ -124,7 +124,7 @@ impl World {
     fn compare(&self) {
         let view = self.real.view(real::at(self.now));
         let account = view.account();
-        assert_eq!(real::balance(&account.balance()), self.book.balance());
+        assert_eq!(real::balance(account.balance()), self.book.balance());
         assert_eq!(account.head().sequence.0, self.book.entries);
         let lots = account.lots_from(Bound::Unbounded).map(|(_, lot)| real::naive_lot(lot));
         let expected = self.book.lots.iter().map(|lot| (lot.parts, lot.status()));

@@ -43,7 +43,7 @@ impl Real {
         let open = Open { home: Region::parse("here").unwrap(), policy: policy_of(policy) };
         let item = Item { context: Context::default(), operation: Operation::Open(open) };
         let items = vec![item];
-        real.apply(&Command::Account { account: name(), items }, LogTime::ZERO);
+        real.apply(&Command::at_home(name(), items), LogTime::ZERO);
         real
     }
 
@@ -51,7 +51,7 @@ impl Real {
     pub(crate) fn ask(&mut self, asked: &[(u32, Request)], now: LogTime) -> Vec<Told> {
         let items = asked.iter().map(|(key, request)| self.item(*key, request)).collect();
         let index = self.next_index();
-        let answer = self.apply(&Command::Account { account: name(), items }, now);
+        let answer = self.apply(&Command::at_home(name(), items), now);
         let lots = self.lots();
         let outcomes = match &answer {
             Answer::Account(outcomes) => outcomes.as_slice(),
@@ -125,10 +125,10 @@ impl Real {
             }
             Request::Refund { target, is_charge, amount } => {
                 let target = self.target(target, is_charge);
-                Operation::Refund(Refund { target, amount: amount.map(credits) })
+                Operation::Refund(Refund { target, amount: amount.map(credits), away: None })
             }
             Request::Reclaim { target, is_charge } => {
-                Operation::Reclaim(Reclaim { target: self.target(target, is_charge) })
+                Operation::Reclaim(Reclaim { target: self.target(target, is_charge), away: None })
             }
             Request::Void { lot, confirm } => {
                 let nothing = LotNumber(Sequence::ZERO);
@@ -146,6 +146,7 @@ impl Real {
                 refund_expired: change.regrant_days.map(refund_expired),
                 key_retention: None,
                 record_retention: None,
+                takeback_cap: None,
             }),
             Request::Freeze => Operation::Freeze,
             Request::Unfreeze => Operation::Unfreeze,
@@ -224,6 +225,7 @@ fn policy_of(policy: Policy) -> purser_ledger::Policy {
         refund_expired: refund_expired(policy.regrant_days),
         key_retention: Span::from_secs(policy.key_retention),
         record_retention: Span::from_secs(policy.record_retention),
+        takeback_cap: Credits::ZERO,
     }
 }
 
@@ -256,6 +258,9 @@ fn bucket(bucket: purser_ledger::Bucket) -> Bucket {
         purser_ledger::Bucket::Expired => Bucket::Expired,
         purser_ledger::Bucket::Voided => Bucket::Voided,
         purser_ledger::Bucket::Debt => Bucket::Debt,
+        purser_ledger::Bucket::Returned | purser_ledger::Bucket::Allocated(_) => {
+            panic!("nothing here leaves home")
+        }
     }
 }
 
@@ -394,7 +399,7 @@ fn figures(rejection: &Rejection) -> Figures {
         Rejection::TooManyParts => Figures::code("too_many_parts"),
         Rejection::AccountClosed => Figures::code("account_closed"),
         Rejection::NotFrozen => Figures::code("not_frozen"),
-        Rejection::CloseBlocked { holds, debt } => {
+        Rejection::CloseBlocked { holds, debt, allocations: 0 } => {
             Figures::code("close_blocked").with(*holds).with(debt.get())
         }
         Rejection::SourceRefConflict { amount, .. } => {

@@ -46,7 +46,7 @@ async fn balance(call: Call) -> Handled {
 async fn strict(call: &Call, account: &AccountName) -> Result<api::Balance, NotDone> {
     let owner = call.api.owner();
     let balance = call.look(account, |settled, now, written| {
-        Ok(Shown::new(account, owner).balance(&settled.account().balance(), now, written, 0))
+        Ok(Shown::new(account, owner).balance(settled.account().balance(), now, written, 0))
     });
     balance.await
 }
@@ -77,7 +77,7 @@ fn seen_here(call: &Call, account: &AccountName) -> Result<Option<api::Balance>,
         look_at(ledger, history, account, applied, |settled, as_of| {
             let balance = settled.account().balance();
             let shown = Shown::new(account, owner);
-            Ok(Some(shown.balance(&balance, as_of, written, millis(age))))
+            Ok(Some(shown.balance(balance, as_of, written, millis(age))))
         })
     })
 }
@@ -126,7 +126,7 @@ async fn known_here(
     account: &AccountName,
     sequence: Sequence,
 ) -> Result<Known, NotDone> {
-    let owner = call.api.owner().clone();
+    let owner = *call.api.owner();
     let name = account.clone();
     let known = call.at_leisure(account, move |ledger, history, _| {
         let account = ledger.account(&name).ok_or_else(tenant_not_found)?;

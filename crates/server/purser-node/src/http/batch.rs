@@ -205,7 +205,7 @@ async fn independent(call: &Call, texts: Vec<BatchItemText>) -> Vec<Written> {
     for (place, text) in texts.into_iter().enumerate() {
         match Entrant::read(call, &text) {
             Ok(Entrant { account, item, operation }) => {
-                let command = Command::Account { account: account.clone(), items: vec![item] };
+                let command = Command::at_home(account.clone(), vec![item]);
                 let command = Bytes::from(codec::encode(&command));
                 pending.push(Pending { place, text, account, command, operation });
             }

@@ -54,7 +54,7 @@ async fn charge(call: Call) -> Handled {
 async fn get(call: Call) -> Handled {
     let account = call.account(call.unit()?)?;
     let target = Target::Charge(call.charge()?);
-    let owner = call.api.owner().clone();
+    let owner = *call.api.owner();
     let name = account.clone();
     let detail = call.study_written(&account, move |account, history, now| {
         let shown = Shown::new(&name, &owner);

@@ -45,7 +45,7 @@ async fn check(call: Call) -> Handled {
             lots: shown.shares(verdict.lots.into_iter()),
             short_by: Amount(short_by),
             reason,
-            balance: shown.balance(&settled.account().balance(), now, written, 0),
+            balance: shown.balance(settled.account().balance(), now, written, 0),
         })
     });
     Ok(Reply::read(&answer.await?)?)

@@ -135,7 +135,7 @@ async fn extend(call: Call) -> Handled {
 async fn get(call: Call) -> Handled {
     let account = call.account(call.unit()?)?;
     let target = Target::Hold(call.hold()?);
-    let owner = call.api.owner().clone();
+    let owner = *call.api.owner();
     let name = account.clone();
     let detail = call.study_written(&account, move |account, history, now| {
         let shown = Shown::new(&name, &owner);
@@ -189,7 +189,7 @@ async fn list(call: Call) -> Handled {
     let query: HoldsQuery = call.query()?;
     let account = call.account(query.unit.0.clone())?;
     let page = Page::open(query.scope(&account.tenant), query.limit, query.cursor.as_ref())?;
-    let owner = call.api.owner().clone();
+    let owner = *call.api.owner();
     let name = account.clone();
     // A hold names the entry that changed it last, so its end must be written down.
     let list = call.study_written(&account, move |account, history, now| {

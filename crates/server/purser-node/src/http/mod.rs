@@ -89,7 +89,7 @@ impl Api {
         Self {
             node: settings.node,
             cluster: settings.cluster.clone(),
-            owner: Owner::home(settings.region.clone()),
+            owner: Owner::home(settings.region),
             decided_by: HeaderValue::from_str(&decided_by)
                 .expect("a region's name is made of plain characters"),
             groups,

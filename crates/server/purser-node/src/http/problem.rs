@@ -255,6 +255,21 @@ const fn code_of(rejection: &Rejection) -> ProblemCode {
         // Both say that the account's books cannot hold it; the detail says which limit it is.
         Rejection::AmountOverflow => ProblemCode::AmountOverflow,
         Rejection::TooManyParts => ProblemCode::TooManyParts,
+        // Whoever decides it, it was not decided here, and nothing happened.
+        Rejection::DecidedElsewhere
+        | Rejection::DecidedInRegion { .. }
+        | Rejection::RightExhausted { .. } => ProblemCode::HomeUnreachable,
+        // No call of this API asks what these refuse: regions and home ask it of each other.
+        Rejection::AllocationEnded
+        | Rejection::AllocationUnknown
+        | Rejection::AllocationOpen
+        | Rejection::ReportGap { .. }
+        | Rejection::ReportForked { .. }
+        | Rejection::NothingNew
+        | Rejection::EpochFenced { .. }
+        | Rejection::VoucherContradicts
+        | Rejection::TakebackBeyondCap { .. }
+        | Rejection::FinishBlocked { .. } => ProblemCode::NotReady,
     }
 }
 
@@ -285,12 +300,12 @@ fn figures_of(rejection: &Rejection, owner: &Owner) -> Figures {
         }
         Rejection::RefundExceedsCaptured { refundable } => figures.refundable = amount(refundable),
         Rejection::GrantExceedsCeiling { grantable } => figures.grantable = amount(grantable),
-        Rejection::CloseBlocked { holds, debt } => {
+        Rejection::CloseBlocked { holds, debt, allocations: _ } => {
             figures.open_holds = Some(holds);
             figures.debt = amount(debt);
         }
         Rejection::SourceRefConflict { lot, amount: granted } => {
-            figures.lot_id = Some(LotId::new(lot.0, owner.clone()));
+            figures.lot_id = Some(LotId::new(lot.0, *owner));
             figures.lot_amount = amount(granted);
         }
         Rejection::ExtendNotLater { expires_at } => figures.expires_at = Some(Moment(expires_at)),
@@ -315,7 +330,20 @@ fn figures_of(rejection: &Rejection, owner: &Owner) -> Figures {
         | Rejection::LotAlreadyVoided
         | Rejection::KeyReused
         | Rejection::AmountOverflow
-        | Rejection::TooManyParts => (),
+        | Rejection::TooManyParts
+        | Rejection::DecidedElsewhere
+        | Rejection::DecidedInRegion { .. }
+        | Rejection::RightExhausted { .. }
+        | Rejection::AllocationEnded
+        | Rejection::AllocationUnknown
+        | Rejection::AllocationOpen
+        | Rejection::ReportGap { .. }
+        | Rejection::ReportForked { .. }
+        | Rejection::NothingNew
+        | Rejection::EpochFenced { .. }
+        | Rejection::VoucherContradicts
+        | Rejection::TakebackBeyondCap { .. }
+        | Rejection::FinishBlocked { .. } => (),
     }
     figures
 }

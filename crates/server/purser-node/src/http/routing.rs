@@ -60,7 +60,7 @@ impl Call {
         items: Vec<Item>,
     ) -> Result<Vec<Outcome>, NotDone> {
         let group = self.api.groups().of(account);
-        let command = Command::Account { account: account.clone(), items };
+        let command = Command::at_home(account.clone(), items);
         let command = Bytes::from(codec::encode(&command));
         loop {
             match group.propose(command.clone(), self.meta.deadline).await {

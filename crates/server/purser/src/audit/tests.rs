@@ -56,7 +56,7 @@ async fn propose(group: &Group<Ledger>, tenant: &str, operation: Operation) {
     let tenant = TenantId::parse(tenant).unwrap();
     let account = AccountName { tenant, unit: Unit::credits() };
     let items = vec![Item { context: Context::default(), operation }];
-    let command = Bytes::from(codec::encode(&Command::Account { account, items }));
+    let command = Bytes::from(codec::encode(&Command::at_home(account, items)));
     let answer = group.propose(command, Instant::now() + PATIENCE).await.unwrap();
     let Answer::Account(outcomes) = answer else { panic!("an account's command: {answer:?}") };
     assert!(outcomes.iter().all(|outcome| outcome.result.is_ok()), "{outcomes:?}");

@@ -91,13 +91,13 @@ impl DevLayout {
             let nodes = (1..=NODES_PER_REGION).map(|place| {
                 let port = first_port.saturating_add(place).saturating_sub(1);
                 NodePlace {
-                    name: NodeName { region: region.clone(), place },
+                    name: NodeName { region, place },
                     api: loopback(port),
                     peer: loopback(port.saturating_add(PEER_PORT_DISTANCE)),
                     dir: data.join(format!("{name}-{place}")),
                 }
             });
-            regions.push((region.clone(), nodes.collect()));
+            regions.push((region, nodes.collect()));
         }
         Self { front_door: loopback(base_port), data: data.to_owned(), regions }
     }

@@ -149,7 +149,7 @@ fn check_line(
     let postings: BTreeMap<Bucket, i128> = entry
         .postings
         .iter()
-        .map(|posting| (posting.bucket, i128::from(posting.amount.get())))
+        .map(|posting| (posting.bucket.clone(), i128::from(posting.amount.get())))
         .collect();
     same(&what("postings"), postings, postings_of(line))?;
     let hold = entry.hold_id.as_ref().map(|hold| hold.sequence.0);

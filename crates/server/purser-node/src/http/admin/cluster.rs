@@ -111,7 +111,7 @@ async fn get(call: Call) -> Handled {
     let groups = call.api.groups().all().iter();
     let answer = ClusterAnswer {
         cluster: call.api.cluster().as_str().to_owned(),
-        region: call.api.region().clone().into(),
+        region: (*call.api.region()).into(),
         node: number_of(call.api.node()),
         groups: groups.map(show).collect(),
     };

@@ -29,7 +29,7 @@ pub(super) async fn rehearse(
     account: &AccountName,
     act: impl FnOnce(Confirm) -> Operation + Send + 'static,
 ) -> Result<Rehearsed, NotDone> {
-    let (name, owner) = (account.clone(), call.api.owner().clone());
+    let (name, owner) = (account.clone(), *call.api.owner());
     let group = call.api.groups().of(account);
     call.confirm(group).await?;
     let rehearsing = call.read_long(|| {
@@ -65,7 +65,7 @@ fn play(
     now: LogTime,
 ) -> Result<Outcome, Refusal> {
     let item = Item { context: Context::default(), operation };
-    let command = Command::Account { account: name.clone(), items: vec![item] };
+    let command = Command::at_home(name.clone(), vec![item]);
     let answer = copy.apply_command(&command, now, OperationId::default(), stage);
     let answer = answer.map_err(|error| Refusal::internal(chain(&error)))?;
     let Answer::Account(mut outcomes) = answer else {

@@ -80,7 +80,7 @@ async fn get(call: Call) -> Handled {
         let (shown, seen) = (Shown::new(&account, owner), settled.account());
         Ok(TenantAnswer {
             tenant: shown.tenant(seen.standing(), written),
-            balance: shown.balance(&seen.balance(), now, written, 0),
+            balance: shown.balance(seen.balance(), now, written, 0),
         })
     });
     Ok(Reply::read(&answer.await?)?)
@@ -96,7 +96,7 @@ async fn list(call: Call) -> Handled {
         None => None,
     };
     let limit = query.limit.get();
-    let (owner, caller) = (call.api.owner().clone(), call.caller.clone());
+    let (owner, caller) = (*call.api.owner(), call.caller.clone());
     let listing = call.read_long(|| {
         let groups = call.api.groups().all().iter();
         let shards: Vec<_> = groups.map(|group| group.machine()).collect();

@@ -55,12 +55,13 @@ pub(crate) const fn extend(hold: HoldNumber, request: &api::ExtendRequest) -> Op
 
 /// Asks for a refund.
 pub(crate) fn refund(target: Target, request: &api::RefundRequest) -> Operation {
-    Operation::Refund(Refund { target, amount: request.amount.map(api::CallAmount::credits) })
+    let amount = request.amount.map(api::CallAmount::credits);
+    Operation::Refund(Refund { target, amount, away: None })
 }
 
 /// Asks for a reclaim.
 pub(crate) const fn reclaim(target: Target) -> Operation {
-    Operation::Reclaim(Reclaim { target })
+    Operation::Reclaim(Reclaim { target, away: None })
 }
 
 /// Asks for a grant.
@@ -99,7 +100,7 @@ pub(crate) fn open(
         return Err(Refusal::invalid(detail));
     }
     let policy = default.changed(&policy_change(&request.policy));
-    Ok(Operation::Open(Open { home: region.clone(), policy }))
+    Ok(Operation::Open(Open { home: *region, policy }))
 }
 
 /// A change of policy.

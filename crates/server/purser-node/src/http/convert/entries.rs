@@ -18,7 +18,7 @@ impl Shown<'_> {
             Some((HoldKind::Charge, number)) => (None, Some(number)),
             None => (None, None),
         };
-        let owner = || self.owner.clone();
+        let owner = || *self.owner;
         Ok(api::Entry {
             sequence: entry.sequence.into(),
             log_time: Moment(entry.log_time),
@@ -49,7 +49,8 @@ struct About {
 
 impl About {
     fn of(entry: &Entry) -> Self {
-        let hold = entry.fact.hold();
+        // A hold of a region is not named by this account's numbers.
+        let hold = entry.fact.hold().filter(|hold| hold.allocation == Sequence::ZERO);
         let made = entry.fact.new_lot().map(|_| LotNumber(entry.sequence));
         let named = match entry.fact {
             Fact::LotEffective(number) | Fact::LotExpired(number) | Fact::Voided { number, .. } => {
@@ -75,7 +76,7 @@ fn postings(postings: &[Posting]) -> Result<Vec<api::Posting>, Refusal> {
     postings.iter().map(shown).collect()
 }
 
-const fn bucket(bucket: Bucket) -> api::Bucket {
+fn bucket(bucket: Bucket) -> api::Bucket {
     match bucket {
         Bucket::Granted => api::Bucket::Granted,
         Bucket::Available => api::Bucket::Available,
@@ -84,6 +85,8 @@ const fn bucket(bucket: Bucket) -> api::Bucket {
         Bucket::Expired => api::Bucket::Expired,
         Bucket::Voided => api::Bucket::Voided,
         Bucket::Debt => api::Bucket::Debt,
+        Bucket::Returned => api::Bucket::Returned,
+        Bucket::Allocated(region) => api::Bucket::Allocated(api::RegionName(region)),
     }
 }
 

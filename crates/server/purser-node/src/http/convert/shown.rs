@@ -1,6 +1,5 @@
 //! What the ledger has, as bodies.
 
-use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 
 use purser_api as api;
@@ -32,7 +31,7 @@ impl<'a> Shown<'a> {
     /// A hold.
     pub(crate) fn hold(&self, hold: &Hold) -> Result<api::Hold, Refusal> {
         Ok(api::Hold {
-            hold_id: api::HoldId::new(hold.number.0, self.owner.clone()),
+            hold_id: api::HoldId::new(hold.number.0, *self.owner),
             tenant: self.account.tenant.clone().into(),
             unit: self.account.unit.clone().into(),
             status: hold_status(hold.state),
@@ -52,7 +51,7 @@ impl<'a> Shown<'a> {
     /// A charge.
     pub(crate) fn charge(&self, charge: &Hold) -> Result<api::Charge, Refusal> {
         Ok(api::Charge {
-            charge_id: api::ChargeId::new(charge.number.0, self.owner.clone()),
+            charge_id: api::ChargeId::new(charge.number.0, *self.owner),
             tenant: self.account.tenant.clone().into(),
             unit: self.account.unit.clone().into(),
             status: hold_status(charge.state),
@@ -78,7 +77,7 @@ impl<'a> Shown<'a> {
 
     fn decided_by(&self) -> api::DecidedBy {
         let role = api::DeciderRole::Home;
-        api::DecidedBy { region: self.owner.region.clone().into(), role }
+        api::DecidedBy { region: self.owner.region.into(), role }
     }
 
     /// Portions of lots, in their order. What is drawn in one operation names each lot once.
@@ -92,7 +91,7 @@ impl<'a> Shown<'a> {
 
     /// The id of a lot.
     pub(crate) fn lot_id(&self, lot: LotNumber) -> api::LotId {
-        api::LotId::new(lot.0, self.owner.clone())
+        api::LotId::new(lot.0, *self.owner)
     }
 
     /// The balance after an operation.
@@ -172,7 +171,7 @@ impl<'a> Shown<'a> {
             tenant: self.account.tenant.clone().into(),
             unit: self.account.unit.clone().into(),
             status: tenant_status(standing.status),
-            home: standing.home.clone().into(),
+            home: standing.home.into(),
             epoch: FIRST_HOME.into(),
             policy: policy(&standing.policy),
             opened_at: Moment(standing.opened_at),
@@ -210,8 +209,11 @@ pub(crate) fn buckets(balance: &Balance) -> api::Buckets {
         expired: Amount(balance.expired),
         voided: Amount(balance.voided),
         debt: Amount(balance.debt),
-        // No region spends but home.
-        allocated: BTreeMap::new(),
+        allocated: balance
+            .allocated
+            .iter()
+            .map(|(region, out)| (region.to_string(), Amount(*out)))
+            .collect(),
     }
 }
 

@@ -1,9 +1,10 @@
 //! An ordered map that is cheap to clone: leaves are shared and copied when one side writes.
 //!
-//! A clone of a ledger is how a snapshot is taken and how a read looks at a moment in peace, at any
-//! size; so the maps of the state are these. A sorted list of leaves, each a sorted list of up to
+//! A clone of a machine is how a snapshot is taken and how a read looks at a moment in peace, at any
+//! size; so the maps of its state are these. A sorted list of leaves, each a sorted list of up to
 //! [`LEAF_MAX`] pairs: a clone of n pairs costs about n/100 reference counts, a write into a shared
-//! leaf copies that leaf alone. An empty map owns no memory.
+//! leaf copies that leaf alone. An empty map owns no memory, and one that is emptied here and there
+//! joins its thin leaves, so that its memory follows the pairs it has and not those it had.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -12,11 +13,16 @@ use std::sync::Arc;
 /// page-sized copy, and the list of leaves stays a hundredth of the map.
 const LEAF_MAX: usize = 128;
 
+/// A leaf with fewer pairs is joined to a neighbor if both together fill no more than half a leaf.
+/// So two neighbors always have more than half a leaf between them, and a map takes at most four
+/// times the memory of full leaves.
+const LEAF_THIN: usize = LEAF_MAX / 4;
+
 type Leaf<K, V> = Arc<Vec<(K, V)>>;
 
-/// See the module's documentation.
+/// An ordered map that is cheap to clone: leaves are shared and copied when one side writes.
 #[derive(Debug, Clone)]
-pub(crate) struct CowMap<K, V> {
+pub struct CowMap<K, V> {
     /// Each leaf with its first key. No leaf is empty.
     leaves: Vec<(K, Leaf<K, V>)>,
 }
@@ -36,24 +42,24 @@ impl<K: Ord + Clone, V: Clone + PartialEq> PartialEq for CowMap<K, V> {
 
 impl<K: Ord + Clone, V: Clone> CowMap<K, V> {
     /// Whether there are no pairs.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.leaves.is_empty()
     }
 
     /// How many pairs there are. Walks the leaves.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.leaves.iter().map(|(_, leaf)| leaf.len()).sum()
     }
 
     /// The value of a key.
-    pub(crate) fn get(&self, key: &K) -> Option<&V> {
+    pub fn get(&self, key: &K) -> Option<&V> {
         let (_, leaf) = self.leaves.get(self.leaf_of(key))?;
         let place = leaf.binary_search_by(|(other, _)| other.cmp(key)).ok()?;
         leaf.get(place).map(|(_, value)| value)
     }
 
     /// The value of a key, for changing. Copies the leaf if it is shared.
-    pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+    pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         let at = self.leaf_of(key);
         let (_, leaf) = self.leaves.get_mut(at)?;
         let place = leaf.binary_search_by(|(other, _)| other.cmp(key)).ok()?;
@@ -61,7 +67,7 @@ impl<K: Ord + Clone, V: Clone> CowMap<K, V> {
     }
 
     /// Sets the value of a key and returns the value it had.
-    pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
+    pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         let mut at = self.leaf_of(&key);
         let Some((_, leaf)) = self.leaves.get_mut(at) else {
             // Most maps of most accounts never hold more than a pair or two.
@@ -105,7 +111,7 @@ impl<K: Ord + Clone, V: Clone> CowMap<K, V> {
     }
 
     /// Removes a key and returns the value it had.
-    pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
+    pub fn remove(&mut self, key: &K) -> Option<V> {
         let at = self.leaf_of(key);
         let (first, leaf) = self.leaves.get_mut(at)?;
         let place = leaf.binary_search_by(|(other, _)| other.cmp(key)).ok()?;
@@ -116,21 +122,44 @@ impl<K: Ord + Clone, V: Clone> CowMap<K, V> {
             Some(_) => (),
             None => drop(self.leaves.remove(at)),
         }
+        self.join_thin(at);
         Some(value)
     }
 
+    /// Joins the leaf at `at` to the one after it or before it, if it is thin and they fit.
+    fn join_thin(&mut self, at: usize) {
+        let pairs_at = |place: usize| self.leaves.get(place).map(|(_, leaf)| leaf.len());
+        let Some(pairs) = pairs_at(at).filter(|pairs| *pairs < LEAF_THIN) else { return };
+        let after = at.saturating_add(1);
+        let fits = |place: usize| {
+            pairs_at(place).is_some_and(|others| others.saturating_add(pairs) <= LEAF_MAX / 2)
+        };
+        let right = match at.checked_sub(1) {
+            _ if fits(after) => after,
+            Some(before) if fits(before) => at,
+            _ => return,
+        };
+        let (_, upper) = self.leaves.remove(right);
+        if let Some((_, lower)) = self.leaves.get_mut(right.saturating_sub(1)) {
+            Arc::make_mut(lower).extend(Arc::unwrap_or_clone(upper));
+        }
+    }
+
     /// The pair with the lowest key.
-    pub(crate) fn first(&self) -> Option<(&K, &V)> {
+    pub fn first(&self) -> Option<(&K, &V)> {
         self.iter().next()
     }
 
     /// All pairs, by key.
-    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (&K, &V)> {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&K, &V)> {
         self.leaves.iter().flat_map(|(_, leaf)| leaf.iter()).map(|(key, value)| (key, value))
     }
 
     /// The pairs from `from` on, by key.
-    pub(crate) fn range_from(&self, from: Bound<&K>) -> impl Iterator<Item = (&K, &V)> {
+    pub fn range_from<'a>(
+        &'a self,
+        from: Bound<&K>,
+    ) -> impl Iterator<Item = (&'a K, &'a V)> + use<'a, K, V> {
         let (at, place) = match from {
             Bound::Unbounded => (0, 0),
             Bound::Included(key) => self.place_of(key, false),
@@ -200,6 +229,10 @@ mod tests {
     enum Step {
         Insert(u16, u32),
         Remove(u16),
+        /// Inserts all of the keys from here on, for some leaves.
+        Fill(u16),
+        /// Removes most of them.
+        Thin(u16),
         Change(u16),
         Share,
     }
@@ -209,9 +242,23 @@ mod tests {
             6 => (0..2_000_u16, any::<u32>()).prop_map(|(key, value)| Step::Insert(key, value)),
             3 => (0..2_000_u16).prop_map(Step::Remove),
             1 => (0..2_000_u16).prop_map(Step::Change),
+            1 => (0..2_000_u16).prop_map(Step::Fill),
+            1 => (0..2_000_u16).prop_map(Step::Thin),
             1 => Just(Step::Share),
         ];
-        prop::collection::vec(step, 0..3_000)
+        prop::collection::vec(step, 0..1_000)
+    }
+
+    #[test]
+    fn a_map_that_is_thinned_out_gives_its_memory_back() {
+        let mut map: CowMap<u16, u32> = (0..12_800).map(|key| (key, 0)).collect();
+        assert_eq!(map.leaves.len(), 100);
+        for key in (0..12_800).filter(|key| key % 128 != 0) {
+            map.remove(&key);
+        }
+        assert_eq!(pairs(&map), (0..100).map(|leaf| (leaf * 128, 0)).collect::<Vec<_>>());
+        // A hundred pairs, at more than 32 in two neighbors.
+        assert!(map.leaves.len() <= 4, "{} leaves", map.leaves.len());
     }
 
     fn pairs<V: Copy>(map: &CowMap<u16, V>) -> Vec<(u16, V)> {
@@ -233,6 +280,17 @@ mod tests {
                         prop_assert_eq!(map.insert(key, value), plain.insert(key, value));
                     }
                     Step::Remove(key) => prop_assert_eq!(map.remove(&key), plain.remove(&key)),
+                    Step::Fill(from) => {
+                        for key in (from..2_000).take(300) {
+                            prop_assert_eq!(map.insert(key, 0), plain.insert(key, 0));
+                        }
+                    }
+                    Step::Thin(from) => {
+                        let keys = (from..2_000).take(300);
+                        for key in keys.filter(|key| key % 8 != 0) {
+                            prop_assert_eq!(map.remove(&key), plain.remove(&key));
+                        }
+                    }
                     Step::Change(key) => {
                         let changed = map.get_mut(&key).map(|value| *value ^= 1);
                         let expected = plain.get_mut(&key).map(|value| *value ^= 1);
@@ -246,6 +304,10 @@ mod tests {
             for (map, plain) in shared {
                 prop_assert_eq!(pairs(&map), plain.clone().into_iter().collect::<Vec<_>>());
                 prop_assert_eq!(map.len(), plain.len());
+                for (first, leaf) in &map.leaves {
+                    prop_assert_eq!(leaf.first().map(|(key, _)| key), Some(first));
+                    prop_assert!(leaf.len() <= LEAF_MAX);
+                }
                 for key in [0, 999, 1_999] {
                     prop_assert_eq!(map.get(&key), plain.get(&key));
                     let from: Vec<_> = map.range_from(Bound::Excluded(&key)).collect();

@@ -1,0 +1,138 @@
+//! Requests and holds of regions, as home knows them.
+//!
+//! A retry may reach another region than the first attempt. Home sees the keys of all regions in
+//! their reports: of the same request under one key, the first that is booked stands, and the others
+//! are undone by their owners (R10). When a region's book has ended, its holds and charges are undone
+//! here.
+
+use purser_types::{HistoryError, HistoryReader, LogTime, Owner, Sequence};
+
+use super::{AwayRequest, SameRequest, Shipped};
+use crate::account::{Account, HoldKey, Side, read_entry};
+use crate::answer::Decision;
+use crate::command::{HoldNumber, Identity, Target};
+use crate::digest::digest16;
+use crate::entry::{Entry, Fact};
+use crate::hold::Hold;
+use crate::rejection::Rejection;
+
+impl Account {
+    /// Whether the request that an entry of a region decided had been decided elsewhere before.
+    ///
+    /// Only what begins something can be a duplicate: everything else names a hold, and a hold has
+    /// one owner. What home refused has had no effect that could be doubled.
+    pub(super) fn same_request(&self, entry: &Entry, now: LogTime) -> SameRequest {
+        let Some(asked) = request_of(entry) else { return SameRequest::First };
+        let here = self.keys.get(&asked.key, now);
+        let here = here.filter(|known| !matches!(known.decision, Decision::Refused(_)));
+        let away = self.home_side().ok().and_then(|home| home.requests.get(&asked.key, now));
+        let (here, away) = (here.map(|it| it.fingerprint), away.map(|it| it.fingerprint));
+        match here.or(away) {
+            None => SameRequest::First,
+            Some(fingerprint) if fingerprint == asked.fingerprint => SameRequest::Duplicate,
+            Some(_) => SameRequest::OtherUnderKey,
+        }
+    }
+
+    /// Remembers where the requests were decided whose entries were just booked.
+    pub(super) fn remember_away(&mut self, settled: &Entry, now: LogTime) {
+        let Fact::Settled(settlement) = &settled.fact else { return };
+        let retention = self.standing.policy.key_retention;
+        let Side::Home(home) = &mut self.side else { return };
+        let allocation = settlement.allocation.opened_by;
+        let first = |shipped: &&Shipped| shipped.same == SameRequest::First;
+        for Shipped { entry, .. } in settlement.shipped.iter().filter(first) {
+            if let (Some(asked), Some(hold)) = (request_of(entry), entry.fact.hold()) {
+                let made = HoldKey { allocation, hold: hold.number };
+                let request = AwayRequest { fingerprint: asked.fingerprint, made };
+                home.requests.insert(asked.key, request, now, retention);
+            }
+        }
+    }
+
+    /// The answer to a request that a region has accepted: ask there, or use another key.
+    pub(crate) fn recall_away(&self, asked: Identity, now: LogTime) -> Option<Rejection> {
+        let home = self.home_side().ok()?;
+        let AwayRequest { fingerprint, made } = *home.requests.get(&asked.key, now)?;
+        if fingerprint != asked.fingerprint {
+            return Some(Rejection::KeyReused);
+        }
+        let open = home.allocations.values().map(|found| (found.owner, found.opened_by));
+        let closed = home.closed.iter().map(|(owner, opened_by)| (*owner, *opened_by));
+        let mut known = open.chain(closed).filter(|(_, opened_by)| *opened_by == made.allocation);
+        let owner = known.next().map(|(owner, _)| owner)?;
+        Some(Rejection::DecidedInRegion { owner, hold: made.hold })
+    }
+
+    /// A hold or charge of an allocation that is closed, as it stands; nothing if its record is past
+    /// its retention. Refuses: the allocation is open, so its region decides; there was none.
+    pub(crate) fn find_away(
+        &self,
+        owner: Owner,
+        number: HoldNumber,
+        now: LogTime,
+        history: &dyn HistoryReader,
+    ) -> Result<Result<Option<Hold>, Rejection>, HistoryError> {
+        let home = match self.home_side() {
+            Ok(home) => home,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        if home.allocations.contains_key(&owner) {
+            return Ok(Err(Rejection::DecidedElsewhere));
+        }
+        let Some(&opened_by) = home.closed.get(&owner) else { return Ok(Ok(None)) };
+        let key = HoldKey { allocation: opened_by, hold: number };
+        let kept = home.away.get(&key, now).or_else(|| self.owing.get(&key));
+        let Some(position) = kept else { return Ok(Ok(None)) };
+        let fact = read_entry(history, *position)?.fact;
+        let settled = if let Fact::Settled(settlement) = &fact { Some(settlement) } else { None };
+        Ok(Ok(match settled {
+            Some(settlement) => settlement.hold_at_home(key),
+            None => fact.into_hold(),
+        }))
+    }
+
+    /// A hold or charge of a closed allocation as it stands, if its record is kept at `now`.
+    pub fn hold_away(
+        &self,
+        owner: Owner,
+        target: Target,
+        now: LogTime,
+        history: &dyn HistoryReader,
+    ) -> Result<Option<Hold>, HistoryError> {
+        let found = self.find_away(owner, target.number(), now, history)?;
+        Ok(found.ok().flatten().filter(|hold| hold.is(target)))
+    }
+
+    /// The holds and charges of an allocation that are to be undone, because the same request was
+    /// decided elsewhere before: at most [`Account::REVERSALS_MAX`] at a time.
+    pub fn reversals(&self, opened_by: Sequence) -> impl Iterator<Item = HoldNumber> {
+        let first = HoldKey { allocation: opened_by, hold: HoldNumber(Sequence::ZERO) };
+        let home = self.home_side().into_iter();
+        let from = home.flat_map(move |home| home.reversals.range(first..));
+        from.take_while(move |key| key.allocation == opened_by)
+            .map(|key| key.hold)
+            .take(Self::REVERSALS_MAX)
+    }
+
+    /// The closed allocations that have holds or charges to be undone here, and what these are.
+    pub fn reversals_at_home(&self) -> impl Iterator<Item = (Owner, HoldNumber)> {
+        let home = self.home_side().into_iter();
+        home.flat_map(|home| {
+            home.closed.iter().flat_map(|(owner, opened_by)| {
+                self.reversals(*opened_by).map(|hold| (*owner, hold))
+            })
+        })
+    }
+
+    /// How many reversals a voucher names.
+    pub const REVERSALS_MAX: usize = 64;
+}
+
+/// What a request that began something is recognized by.
+fn request_of(entry: &Entry) -> Option<Identity> {
+    let begins = matches!(entry.fact, Fact::Authorized(_) | Fact::Charged(_));
+    let key = entry.key.as_ref().filter(|_| begins)?;
+    let fingerprint = entry.fingerprint?;
+    Some(Identity { key: digest16(key.as_str().as_bytes()), fingerprint })
+}

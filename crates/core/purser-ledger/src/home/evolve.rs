@@ -1,0 +1,97 @@
+//! Applying home's entries about allocations. Cannot fail: what an entry says has happened.
+
+use purser_types::{Credits, LogTime, Position};
+
+use super::{Allocation, AllocationStatus, Bound, Home, SameRequest, Settlement};
+use crate::account::{Account, HoldKey, Side};
+use crate::entry::Entry;
+use crate::hold::HoldState;
+
+impl Account {
+    /// The allocation is as the entry says.
+    pub(crate) fn evolve_allocation(&mut self, allocation: &Allocation) {
+        let Side::Home(home) = &mut self.side else { return };
+        let owner = allocation.owner;
+        let last = home.generations.entry(owner.region).or_default();
+        *last = (*last).max(owner.generation);
+        if allocation.status == AllocationStatus::Closed {
+            home.allocations.remove(&owner);
+            home.closed.insert(owner, allocation.opened_by);
+        } else {
+            home.allocations.insert(owner, allocation.clone());
+        }
+    }
+
+    /// A region's entries are booked.
+    pub(crate) fn evolve_settlement(
+        &mut self,
+        settlement: &Settlement,
+        entry: &Entry,
+        position: Position,
+    ) {
+        self.evolve_allocation(&settlement.allocation);
+        let allocation = settlement.allocation.opened_by;
+        for shipped in &settlement.shipped {
+            let Some(hold) = shipped.entry.fact.hold() else { continue };
+            let key = HoldKey { allocation, hold: hold.number };
+            if hold.captured > Credits::ZERO {
+                self.evolve_away(key, &shipped.spent, entry, position);
+            }
+            if shipped.same == SameRequest::Duplicate {
+                self.note_duplicate(key, entry.log_time);
+            }
+            let is_open = hold.state == HoldState::Active || !shipped.spent.is_empty();
+            self.evolve_reversal(key, is_open);
+        }
+    }
+
+    fn note_duplicate(&mut self, key: HoldKey, now: LogTime) {
+        let retention = self.standing.policy.record_retention;
+        if let Side::Home(home) = &mut self.side {
+            home.duplicates.insert(key, (), now, retention);
+        }
+    }
+
+    /// A duplicate is to be undone for as long as it holds or has spent anything: a capture that comes
+    /// later is undone as well.
+    pub(crate) fn evolve_reversal(&mut self, key: HoldKey, is_open: bool) {
+        let Side::Home(home) = &mut self.side else { return };
+        if is_open && home.duplicates.latest(&key).is_some() {
+            home.reversals.insert(key);
+        } else {
+            home.reversals.remove(&key);
+        }
+    }
+
+    /// Every region is to hear what has changed for all of them.
+    pub(crate) fn renew_vouchers(&mut self) {
+        if let Side::Home(home) = &mut self.side {
+            home.allocations.values_mut().for_each(Allocation::renew);
+        }
+    }
+
+    /// Debt of regions' spends that is not repaid.
+    pub(crate) fn realised(&self) -> Credits {
+        match &self.side {
+            Side::Home(home) => home.realised,
+            Side::Region(_) => Credits::ZERO,
+        }
+    }
+
+    /// The most that can have been spent beyond what was granted, now. Of a region's book: nothing,
+    /// home states it.
+    pub fn bound(&self) -> Bound {
+        self.home_side().map(Home::bound).unwrap_or_default()
+    }
+
+    /// The most that [`Account::bound`] may come to.
+    pub fn ceiling(&self) -> Credits {
+        let cap = self.standing.policy.takeback_cap;
+        self.home_side().map_or(Credits::ZERO, |home| home.ceiling(cap))
+    }
+
+    /// The allocations that are not closed.
+    pub fn allocations(&self) -> impl Iterator<Item = &Allocation> {
+        self.home_side().into_iter().flat_map(|home| home.allocations.values())
+    }
+}

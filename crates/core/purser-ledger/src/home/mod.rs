@@ -1,0 +1,407 @@
+//! Home's side of the allocations of one account, and the overspend bound.
+//!
+//! ```text
+//!            grant                 settle                        finish, all booked
+//!  open ──▶ outstanding grows ──▶ outstanding falls ──▶ … ──▶ closed
+//!                   │                                            ▲
+//!                   └── take back ──▶ taken back, unresolved ────┘
+//! ```
+//!
+//! What home has set aside for a region it has given up: only the region spends it, and only the
+//! region's own entries say how much is spent, returned or refunded. Home books these entries in
+//! their order, once each, and never judges them again. Not here: when credits are granted or asked
+//! back (`sizing`), clocks, messages.
+//!
+//! - INV-12: `outstanding = max(0, granted − spent − returned − taken back + proven)`, and it is what
+//!   the lots that are out add up to, and the bucket `allocated:<region>`.
+//! - INV-13: what could have been overspent is never more than the bound says.
+
+mod allocate;
+mod away;
+mod evolve;
+mod settle;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use minicbor::{Decode, Encode};
+use purser_types::{Credits, Epoch, Generation, Owner, Position, Region, Sequence};
+
+use crate::account::HoldKey;
+use crate::command::LotNumber;
+use crate::digest::Digest16;
+use crate::entry::Entry;
+use crate::hold::{Portion, Spend};
+use crate::lot::LotTerms;
+use crate::protocol::{Booked, Mode, Recall};
+use crate::time_ring::TimeRing;
+
+/// What home knows of an account's allocations.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Home {
+    /// Counts the account's homes.
+    pub(crate) epoch: Epoch,
+    /// Those that are not closed.
+    pub(crate) allocations: BTreeMap<Owner, Allocation>,
+    /// The last generation of each region that ever had one.
+    pub(crate) generations: BTreeMap<Region, Generation>,
+    /// The holds and charges of regions that have spent: the last entry here about each.
+    pub(crate) away: TimeRing<HoldKey, Position>,
+    /// Debt that booked spends of regions made and that is not repaid.
+    pub(crate) realised: Credits,
+    /// Allocations that are closed, for as long as holds of theirs may be undone: what opened them.
+    pub(crate) closed: BTreeMap<Owner, Sequence>,
+    /// Requests that regions have decided, by the digest of their idempotency key.
+    pub(crate) requests: TimeRing<Digest16, AwayRequest>,
+    /// Holds and charges of regions whose request had been decided elsewhere before.
+    pub(crate) duplicates: TimeRing<HoldKey, ()>,
+    /// Those of them that hold credits or have spent some.
+    pub(crate) reversals: BTreeSet<HoldKey>,
+}
+
+/// A request that a region has accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub(crate) struct AwayRequest {
+    #[n(0)]
+    #[cbor(with = "minicbor::bytes")]
+    pub(crate) fingerprint: Digest16,
+    /// The hold or charge that it made.
+    #[n(1)]
+    pub(crate) made: HoldKey,
+}
+
+/// Credits that home has set aside for one region. No figure but `held` ever falls.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Allocation {
+    /// The region, and which of its allocations this is.
+    #[n(0)]
+    pub owner: Owner,
+    /// The entry that opened it.
+    #[n(1)]
+    pub opened_by: Sequence,
+    /// Whether it can be granted more.
+    #[n(2)]
+    pub status: AllocationStatus,
+    /// Ever granted.
+    #[n(3)]
+    pub granted: Credits,
+    /// Ever spent, as far as it is booked.
+    #[n(4)]
+    pub spent: Credits,
+    /// Ever returned, as far as it is booked.
+    #[n(5)]
+    pub returned: Credits,
+    /// Ever refunded to the tenant by the region's decision.
+    #[n(6)]
+    pub refunded: Credits,
+    /// Taken back without hearing from the region.
+    #[n(7)]
+    pub taken_back: Credits,
+    /// What of that turned out to have been spent, or given back in time.
+    #[n(8)]
+    pub proven: Credits,
+    /// What the region's holds held when it last reported.
+    #[n(9)]
+    pub held: Credits,
+    /// How much the region may overspend by the last voucher.
+    #[n(10)]
+    pub overdraft: Credits,
+    /// The most that it may still believe it can overspend.
+    #[n(11)]
+    pub overdraft_worst: Credits,
+    /// What the region may do by the last voucher.
+    #[n(12)]
+    pub mode: Mode,
+    /// The last voucher's number.
+    #[n(13)]
+    pub voucher: u64,
+    /// What was last asked back.
+    #[n(14)]
+    pub recall: Recall,
+    /// How far the region's entries are booked.
+    #[n(15)]
+    pub booked: Booked,
+    /// The lots it was granted from, in burn-down order.
+    #[n(16)]
+    pub lots: Vec<AllocatedLot>,
+    /// Whether an operator decided that it was taken back, whatever the cap.
+    #[n(17)]
+    pub is_forced: bool,
+}
+
+/// Whether an allocation can be granted more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum AllocationStatus {
+    /// It can.
+    #[n(0)]
+    Open,
+    /// Not any more: it was taken back, and its region has not said what became of it.
+    #[n(1)]
+    TakenBack,
+    /// Not any more: its region has lost track of it. Nothing is known of what is out.
+    #[n(2)]
+    Sealed,
+    /// It is over: all is booked.
+    #[n(3)]
+    Closed,
+}
+
+/// The part of a lot that belongs to an allocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct AllocatedLot {
+    /// The lot.
+    #[n(0)]
+    pub lot: LotNumber,
+    /// How much of it was ever granted to the allocation.
+    #[n(1)]
+    pub given: Credits,
+    /// How much of it home believes to be out still.
+    #[n(2)]
+    pub out: Credits,
+}
+
+/// Entries of a region, as home books them: those of one class, in their order.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Settlement {
+    /// What they come to.
+    #[n(0)]
+    pub class: SettlementClass,
+    /// The allocation afterwards.
+    #[n(1)]
+    pub allocation: Allocation,
+    /// The entries.
+    #[n(2)]
+    pub shipped: Vec<Shipped>,
+    /// The lot that makes up for what lapsed in a refund. Its number is the entry's sequence.
+    #[n(3)]
+    pub regrant: Option<LotTerms>,
+}
+
+/// What the entries of a settlement come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum SettlementClass {
+    /// Credits were spent, or nothing that home counts.
+    #[n(0)]
+    Spend,
+    /// Credits were given back to home.
+    #[n(1)]
+    Return,
+    /// A capture was undone.
+    #[n(2)]
+    Refund,
+    /// What was refunded was charged again.
+    #[n(3)]
+    Reclaim,
+}
+
+/// An entry of a region in home's ledger.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Shipped {
+    /// The region's entry.
+    #[n(0)]
+    pub entry: Entry,
+    /// Where the entry is about a hold or charge that has spent: what paid for it, as home knows it,
+    /// and was not given back.
+    #[n(1)]
+    pub spent: Vec<Spend>,
+    /// Whether the request had been decided elsewhere before.
+    #[n(2)]
+    #[cbor(skip_if = "crate::codec::is_none")]
+    pub same: SameRequest,
+}
+
+/// What home knows of the request that an entry of a region decided.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum SameRequest {
+    /// Nothing: it is the first under its key, or has none.
+    #[n(0)]
+    #[default]
+    First,
+    /// The same request was booked before: this one is to be undone in its region (R10).
+    #[n(1)]
+    Duplicate,
+    /// Another request was booked under the same key: both stand.
+    #[n(2)]
+    OtherUnderKey,
+}
+
+/// The most that can have been spent beyond what was granted, by cause.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Bound {
+    /// It has been, and is owed.
+    pub realised: Credits,
+    /// Taken back, and perhaps spent before.
+    pub taken_back: Credits,
+    /// Allowed beyond what was granted, and not used as far as is known.
+    pub overdraft: Credits,
+}
+
+impl Bound {
+    /// All causes together.
+    pub fn total(self) -> u128 {
+        [self.realised, self.taken_back, self.overdraft]
+            .into_iter()
+            .fold(0, |sum: u128, part| sum.saturating_add(part.get().into()))
+    }
+}
+
+impl Settlement {
+    /// The kind of home's entry.
+    pub(crate) const fn kind(&self) -> &'static str {
+        match self.class {
+            SettlementClass::Return => "return",
+            SettlementClass::Spend | SettlementClass::Refund | SettlementClass::Reclaim => "settle",
+        }
+    }
+}
+
+impl Allocation {
+    /// A new allocation with nothing in it.
+    pub(crate) fn new(owner: Owner, opened_by: Sequence) -> Self {
+        let none = Credits::ZERO;
+        Self {
+            owner,
+            opened_by,
+            status: AllocationStatus::Open,
+            granted: none,
+            spent: none,
+            returned: none,
+            refunded: none,
+            taken_back: none,
+            proven: none,
+            held: none,
+            overdraft: none,
+            overdraft_worst: none,
+            mode: Mode::Local,
+            voucher: 0,
+            recall: Recall::default(),
+            booked: Booked::default(),
+            lots: Vec::new(),
+            is_forced: false,
+        }
+    }
+
+    /// What is out, as far as home knows: granted, and neither spent nor returned nor taken back.
+    pub fn outstanding(&self) -> Credits {
+        self.above_granted().map_or_else(std::convert::identity, |_| Credits::ZERO)
+    }
+
+    /// How much of the overdraft is used, as far as home knows.
+    pub fn overdraft_used(&self) -> Credits {
+        self.above_granted().unwrap_or(Credits::ZERO)
+    }
+
+    /// Taken back, and not resolved: it may have been spent before.
+    pub fn unresolved(&self) -> Credits {
+        self.taken_back.saturating_sub(self.proven)
+    }
+
+    /// What the region may still spend beyond what is out, at the worst.
+    pub fn overdraft_unused(&self) -> Credits {
+        self.overdraft_worst.saturating_sub(self.overdraft_used())
+    }
+
+    /// Spent + returned + unresolved − granted: what is used above the grant, or how much is out.
+    fn above_granted(&self) -> Result<Credits, Credits> {
+        let gone = [self.spent, self.returned, self.unresolved()];
+        let gone = gone.iter().fold(0_u128, |sum, part| sum.saturating_add(part.get().into()));
+        let granted = u128::from(self.granted.get());
+        let amount = |difference: u128| {
+            u64::try_from(difference)
+                .ok()
+                .and_then(|difference| Credits::from_u64(difference).ok())
+                .unwrap_or(Credits::MAX)
+        };
+        match gone.checked_sub(granted) {
+            Some(used) => Ok(amount(used)),
+            None => Err(amount(granted.saturating_sub(gone))),
+        }
+    }
+
+    /// Takes up to `amount` of what is out: of `preferred` first, then in burn-down order.
+    ///
+    /// The lots are what the region says; the amounts are the truth. What was taken back here may
+    /// have been spent there, so a lot may be short while another is not.
+    pub(crate) fn draw(&mut self, preferred: Option<LotNumber>, amount: Credits) -> Vec<Portion> {
+        let mut rest = amount;
+        let mut portions = Vec::new();
+        let is_preferred = |lot: &AllocatedLot| Some(lot.lot) == preferred;
+        for wanted in [true, false] {
+            for lot in self.lots.iter_mut().filter(|lot| is_preferred(lot) == wanted) {
+                let part = lot.out.min(rest);
+                if part.is_zero() {
+                    continue;
+                }
+                lot.out = lot.out.saturating_sub(part);
+                rest = rest.saturating_sub(part);
+                portions.push(Portion { lot: lot.lot, amount: part });
+            }
+        }
+        portions
+    }
+}
+
+impl Home {
+    /// The allocations' part of the overspend bound, by cause.
+    pub(crate) fn bound(&self) -> Bound {
+        let sum = |part: fn(&Allocation) -> Credits| {
+            let parts = self.allocations.values().map(part);
+            parts.fold(Credits::ZERO, |sum, part| sum.checked_add(part).unwrap_or(Credits::MAX))
+        };
+        Bound {
+            realised: self.realised,
+            taken_back: sum(Allocation::unresolved),
+            overdraft: sum(Allocation::overdraft_unused),
+        }
+    }
+
+    /// The most that the bound may come to: what the policy allows to be taken back, what operators
+    /// took back beyond that, and the overdrafts.
+    pub(crate) fn ceiling(&self, takeback_cap: Credits) -> Credits {
+        let parts = self.allocations.values().flat_map(|allocation| {
+            let forced = Some(allocation.unresolved()).filter(|_| allocation.is_forced);
+            [forced.unwrap_or(Credits::ZERO), allocation.overdraft_worst]
+        });
+        parts.fold(takeback_cap, |sum, part| sum.checked_add(part).unwrap_or(Credits::MAX))
+    }
+
+    /// What regions may still turn into debt, which is booked whatever it comes to: taken back and
+    /// unresolved, and overdraft. With one of the allocations as `changed`, if that is to change.
+    pub(crate) fn reserve(&self, changed: Option<&Allocation>) -> u128 {
+        let is_changed = |other: &&Allocation| changed.is_some_and(|it| it.owner == other.owner);
+        let others = self.allocations.values().filter(|other| !is_changed(other));
+        let parts = others
+            .chain(changed)
+            .flat_map(|allocation| [allocation.unresolved(), allocation.overdraft_unused()]);
+        parts.fold(0, |sum, part| sum.saturating_add(part.get().into()))
+    }
+
+    /// Whether the bound would stay within its ceiling if an allocation became as `changed`.
+    pub(crate) fn keeps_ceiling(&self, changed: &Allocation, takeback_cap: Credits) -> bool {
+        let others = self.allocations.values().filter(|other| other.owner != changed.owner);
+        let (mut bound, mut ceiling) =
+            (u128::from(self.realised.get()), u128::from(takeback_cap.get()));
+        for allocation in others.chain([changed]) {
+            let (unresolved, worst) = (allocation.unresolved(), allocation.overdraft_worst);
+            let forced = Some(unresolved).filter(|_| allocation.is_forced).unwrap_or_default();
+            for part in [unresolved, allocation.overdraft_unused()] {
+                bound = bound.saturating_add(part.get().into());
+            }
+            for part in [forced, worst] {
+                ceiling = ceiling.saturating_add(part.get().into());
+            }
+        }
+        bound <= ceiling
+    }
+
+    /// The allocation that a region can be granted more under.
+    pub(crate) fn open_allocation(&self, region: Region) -> Option<&Allocation> {
+        let generation = *self.generations.get(&region)?;
+        let allocation = self.allocations.get(&Owner { region, generation })?;
+        let is_open =
+            allocation.status == AllocationStatus::Open && allocation.mode != Mode::Ending;
+        is_open.then_some(allocation)
+    }
+}

@@ -1,0 +1,103 @@
+//! Lines about allocations: what home and a region ask of their own books.
+
+use purser_types::{Credits, Region};
+
+use super::line_error::LineError;
+use super::names::Book;
+use super::requests::{Read, Reader};
+use super::words::{Words, number};
+use crate::command::{Allocate, Operation, Return, SetAllocation, TakeBack, WriteOff};
+use crate::protocol::Mode;
+
+/// How a line with `verb` is read.
+pub(super) fn reader(verb: &str) -> Result<Read, LineError> {
+    Ok(match verb {
+        "allocate" => |_, _, words| allocate(words),
+        "recall" => recall,
+        "overdraft" => overdraft,
+        "mode" => mode,
+        "take_back" => take_back,
+        "write_off" => write_off,
+        "return" => |_, _, words| give_back(words),
+        "finish" => |_, _, _| Ok(Operation::Finish),
+        "seal" => |_, _, _| Ok(Operation::Seal),
+        unknown => return Err(LineError::UnknownCommand(unknown.to_owned())),
+    })
+}
+
+fn allocate(words: &mut Words<'_>) -> Result<Operation, LineError> {
+    let region = Region::parse(words.plain("region")?)?;
+    let amount = Credits::parse(words.plain("amount")?)?;
+    Ok(Operation::Allocate(Allocate { region, amount }))
+}
+
+fn recall(reader: &Reader<'_>, book: &Book, words: &mut Words<'_>) -> Result<Operation, LineError> {
+    let unchanged = unchanged(reader, book, words)?;
+    let keep = Some(keep(words)?);
+    Ok(Operation::SetAllocation(SetAllocation { keep, ..unchanged }))
+}
+
+fn overdraft(
+    reader: &Reader<'_>,
+    book: &Book,
+    words: &mut Words<'_>,
+) -> Result<Operation, LineError> {
+    let unchanged = unchanged(reader, book, words)?;
+    let overdraft = Some(Credits::parse(words.plain("amount")?)?);
+    Ok(Operation::SetAllocation(SetAllocation { overdraft, ..unchanged }))
+}
+
+fn mode(reader: &Reader<'_>, book: &Book, words: &mut Words<'_>) -> Result<Operation, LineError> {
+    let unchanged = unchanged(reader, book, words)?;
+    let mode = match words.plain("mode")? {
+        "local" => Mode::Local,
+        "strict" => Mode::Strict,
+        "frozen" => Mode::Frozen,
+        "ending" => Mode::Ending,
+        _ => {
+            let allowed = "local, strict, frozen or ending";
+            return Err(LineError::Choice { what: "mode", allowed });
+        }
+    };
+    Ok(Operation::SetAllocation(SetAllocation { mode: Some(mode), ..unchanged }))
+}
+
+/// A change of the allocation that a line names, and of nothing about it yet.
+fn unchanged(
+    reader: &Reader<'_>,
+    book: &Book,
+    words: &mut Words<'_>,
+) -> Result<SetAllocation, LineError> {
+    let owner = reader.owner(&book.account, words)?;
+    Ok(SetAllocation { owner, overdraft: None, mode: None, keep: None })
+}
+
+fn take_back(
+    reader: &Reader<'_>,
+    book: &Book,
+    words: &mut Words<'_>,
+) -> Result<Operation, LineError> {
+    let forced = words.flag("forced");
+    let owner = reader.owner(&book.account, words)?;
+    let forced = if forced { Some(reader.confirm(book, words)?) } else { None };
+    Ok(Operation::TakeBack(TakeBack { owner, forced }))
+}
+
+fn write_off(
+    reader: &Reader<'_>,
+    book: &Book,
+    words: &mut Words<'_>,
+) -> Result<Operation, LineError> {
+    let owner = reader.owner(&book.account, words)?;
+    Ok(Operation::WriteOff(WriteOff { owner, confirm: reader.confirm(book, words)? }))
+}
+
+fn give_back(words: &mut Words<'_>) -> Result<Operation, LineError> {
+    let recall = number(words, "recall")?.unwrap_or(0);
+    Ok(Operation::Return(Return { keep: keep(words)?, recall }))
+}
+
+/// How much the region keeps; nothing if the line does not say.
+fn keep(words: &mut Words<'_>) -> Result<Credits, LineError> {
+    Ok(words.named("keep").map(Credits::parse).transpose()?.unwrap_or(Credits::ZERO))
+}

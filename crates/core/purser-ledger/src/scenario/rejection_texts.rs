@@ -1,0 +1,125 @@
+//! Rejections in words: the code, as the API names it, and the figures.
+
+use super::allocation_texts::{counted, owner_text};
+use super::moment::instant_text;
+use super::telling::{Teller, figures};
+use crate::rejection::Rejection;
+
+impl Teller<'_> {
+    /// `insufficient_credits available=60 short_by=1`.
+    pub(super) fn rejection(&self, rejection: &Rejection) -> String {
+        format!("{}{}", code(rejection), self.rejection_figures(rejection))
+    }
+
+    fn rejection_figures(&self, rejection: &Rejection) -> String {
+        match rejection {
+            Rejection::InsufficientCredits { available, short_by, debt, debt_limit } => {
+                let debt = figures(&[("debt", *debt)]);
+                let limit = debt_limit.map(|limit| format!(" debt_limit={limit}"));
+                let limit = limit.unwrap_or_default();
+                format!(" available={available} short_by={short_by}{debt}{limit}")
+            }
+            Rejection::RightExhausted { right, short_by } => {
+                format!(" right={right} short_by={short_by}")
+            }
+            Rejection::HoldExpired { expired_at } => format!(" at={}", instant_text(*expired_at)),
+            Rejection::AlreadyCaptured { captured, sequence } => {
+                format!(" total={captured} by=#{}", sequence.0)
+            }
+            Rejection::AlreadyReleased { sequence } => format!(" by=#{}", sequence.0),
+            Rejection::RefundExceedsCaptured { refundable } => format!(" refundable={refundable}"),
+            Rejection::CloseBlocked { holds, debt, allocations } => {
+                let allocations = counted("allocations", *allocations);
+                format!(" holds={holds} debt={debt}{allocations}")
+            }
+            Rejection::SourceRefConflict { lot, amount } => {
+                format!(" lot={} amount={amount}", self.lot_name(*lot))
+            }
+            Rejection::GrantExceedsCeiling { grantable } => format!(" grantable={grantable}"),
+            Rejection::ReportGap { booked } => format!(" booked={}", booked.0),
+            Rejection::ReportForked { sequence } => format!(" at={}", sequence.0),
+            Rejection::EpochFenced { epoch } => format!(" epoch={}", epoch.0),
+            Rejection::DecidedInRegion { owner, hold } => {
+                format!(" by={} hold=#{}", owner_text(*owner), hold.0.0)
+            }
+            Rejection::TakebackBeyondCap { amount, cap } => format!(" amount={amount} cap={cap}"),
+            Rejection::FinishBlocked { holds, free } => format!(" holds={holds} free={free}"),
+            Rejection::ExtendNotLater { expires_at } => {
+                format!(" until={}", instant_text(*expires_at))
+            }
+            Rejection::ExtendTooLong { latest } => format!(" latest={}", instant_text(*latest)),
+            Rejection::StaleConfirmation { sequence } => format!(" sequence={}", sequence.0),
+            Rejection::BatchAborted { item } => format!(" item={item}"),
+            Rejection::TenantNotFound
+            | Rejection::TenantExists
+            | Rejection::HoldNotFound
+            | Rejection::ChargeNotFound
+            | Rejection::LotNotFound
+            | Rejection::NothingCaptured
+            | Rejection::NotRefunded
+            | Rejection::AlreadyReclaimed
+            | Rejection::AccountFrozen
+            | Rejection::AccountClosed
+            | Rejection::NotFrozen
+            | Rejection::GrantExpired
+            | Rejection::LotAlreadyVoided
+            | Rejection::DecidedElsewhere
+            | Rejection::AllocationEnded
+            | Rejection::AllocationUnknown
+            | Rejection::AllocationOpen
+            | Rejection::NothingNew
+            | Rejection::VoucherContradicts
+            | Rejection::KeyReused
+            | Rejection::TooManyParts
+            | Rejection::AlreadyFrozen
+            | Rejection::AmountOverflow => String::new(),
+        }
+    }
+}
+
+const fn code(rejection: &Rejection) -> &'static str {
+    match rejection {
+        Rejection::TenantNotFound => "tenant_not_found",
+        Rejection::TenantExists => "tenant_exists",
+        Rejection::HoldNotFound => "hold_not_found",
+        Rejection::ChargeNotFound => "charge_not_found",
+        Rejection::LotNotFound => "lot_not_found",
+        Rejection::InsufficientCredits { .. } => "insufficient_credits",
+        Rejection::HoldExpired { .. } => "hold_expired",
+        Rejection::AlreadyCaptured { .. } => "already_captured",
+        Rejection::AlreadyReleased { .. } => "already_released",
+        Rejection::NothingCaptured => "nothing_captured",
+        Rejection::RefundExceedsCaptured { .. } => "refund_exceeds_captured",
+        Rejection::NotRefunded => "not_refunded",
+        Rejection::AlreadyReclaimed => "already_reclaimed",
+        Rejection::AccountFrozen => "account_frozen",
+        Rejection::AccountClosed => "account_closed",
+        Rejection::NotFrozen => "not_frozen",
+        Rejection::CloseBlocked { .. } => "close_blocked",
+        Rejection::SourceRefConflict { .. } => "source_ref_conflict",
+        Rejection::GrantExceedsCeiling { .. } => "grant_exceeds_ceiling",
+        Rejection::GrantExpired => "grant_already_expired",
+        Rejection::LotAlreadyVoided => "lot_already_voided",
+        Rejection::DecidedElsewhere => "decided_elsewhere",
+        Rejection::DecidedInRegion { .. } => "decided_in_region",
+        Rejection::RightExhausted { .. } => "right_exhausted",
+        Rejection::AllocationEnded => "allocation_ended",
+        Rejection::AllocationUnknown => "allocation_not_found",
+        Rejection::ReportGap { .. } => "report_gap",
+        Rejection::ReportForked { .. } => "report_forked",
+        Rejection::NothingNew => "nothing_new",
+        Rejection::EpochFenced { .. } => "fenced",
+        Rejection::VoucherContradicts => "voucher_contradicts",
+        Rejection::TakebackBeyondCap { .. } => "takeback_beyond_cap",
+        Rejection::AllocationOpen => "allocation_open",
+        Rejection::FinishBlocked { .. } => "finish_blocked",
+        Rejection::ExtendNotLater { .. } => "extend_not_later",
+        Rejection::ExtendTooLong { .. } => "extend_too_long",
+        Rejection::StaleConfirmation { .. } => "stale_confirmation",
+        Rejection::KeyReused => "key_reused",
+        Rejection::BatchAborted { .. } => "batch_aborted",
+        Rejection::TooManyParts => "too_many_parts",
+        Rejection::AlreadyFrozen => "already_frozen",
+        Rejection::AmountOverflow => "amount_overflow",
+    }
+}
