@@ -56,6 +56,11 @@ const CRATES: &[Crate] = &[
             "purser-node",
         ],
     },
+    Crate {
+        name: "purser-sim",
+        folder: "crates/tools/purser-sim",
+        may_use: &["purser-types", "purser-ledger", "purser-placement", "purser-raft"],
+    },
     Crate { name: "xtask", folder: "crates/tools/xtask", may_use: &[] },
     Crate {
         name: "purser-tests",

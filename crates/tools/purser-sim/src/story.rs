@@ -1,0 +1,221 @@
+//! A history made up from a seed: what clients ask, what operators decide, what the world does.
+//!
+//! Beside the ledgers runs a tally: what each accepted call should come to, by the entry that it
+//! made. It shares nothing with the ledgers but their answers, and at the end what home says was used
+//! must be what the tally says, entry for entry.
+
+mod calls;
+mod finale;
+mod orders;
+mod weather;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fastrand::Rng;
+use purser_ledger::{Digest32, HoldNumber, Operation, Outcome, Policy, RefundExpired, Target};
+use purser_types::{Credits, IdempotencyKey, LogTime, Owner, Region, Span};
+
+use crate::site::Site;
+use crate::world::World;
+
+/// What may happen in a history, and how much of it.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The regions.
+    pub regions: &'static [&'static str],
+    /// How many steps it has.
+    pub steps: u32,
+    /// What may be taken back without an operator's word.
+    pub takeback_cap: u64,
+    /// How much a region may be allowed to overspend at most.
+    pub overdraft_max: u64,
+    /// Whether regions are restored from old backups.
+    pub has_rollbacks: bool,
+}
+
+impl Plan {
+    /// Three regions on a bad network; nothing is overdrawn, taken back or rolled back, so nothing may
+    /// ever be overspent.
+    pub const CALM: Self = Self {
+        regions: &["ap", "eu", "us"],
+        steps: 400,
+        takeback_cap: 0,
+        overdraft_max: 0,
+        has_rollbacks: false,
+    };
+
+    /// Everything that can go wrong does.
+    pub const WILD: Self =
+        Self { takeback_cap: 30, overdraft_max: 25, has_rollbacks: true, ..Self::CALM };
+}
+
+/// Why a history is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wrong {
+    /// The seed that leads there.
+    pub seed: u64,
+    /// The step after which it shows.
+    pub step: u32,
+    /// What is wrong.
+    pub detail: String,
+}
+
+/// What a history came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tale {
+    /// Of the whole world at the end.
+    pub digest: Vec<Digest32>,
+    /// How often each thing happened, by its name.
+    pub counts: BTreeMap<&'static str, u64>,
+}
+
+/// Who hears of each thing that happens.
+pub type Listener = Box<dyn FnMut(&str)>;
+
+/// A history in the making.
+pub(crate) struct Story {
+    rng: Rng,
+    plan: Plan,
+    world: World,
+    now: LogTime,
+    /// The next idempotency key.
+    next_key: u64,
+    tally: Tally,
+    /// Calls that may be sent again, and how they were answered.
+    answered: Vec<Answered>,
+    /// Holds and charges that calls may be about.
+    known: Vec<(Owner, Target)>,
+    /// The same by the key under which they were asked for.
+    made_under: BTreeMap<IdempotencyKey, Vec<(Owner, Target)>>,
+    /// Old states of regions.
+    backups: Vec<(Region, Site)>,
+    counts: BTreeMap<&'static str, u64>,
+    listener: Option<Listener>,
+}
+
+/// A call and the answer it got.
+struct Answered {
+    owner: Owner,
+    operation: Operation,
+    key: IdempotencyKey,
+    outcome: Outcome,
+    at: LogTime,
+}
+
+/// What each entry of each book should add to what was used.
+#[derive(Default)]
+struct Tally {
+    /// By the entry's hash: a book that was restored from a backup may make another entry of the same
+    /// sequence.
+    used: BTreeMap<(Owner, Digest32), i128>,
+    /// Books that were restored from a backup: what they forgot and home never heard of never was.
+    rolled_back: BTreeSet<Owner>,
+}
+
+/// Tells a history.
+pub fn tell(seed: u64, plan: &Plan) -> Result<Tale, Wrong> {
+    tell_aloud(seed, plan, None)
+}
+
+/// Tells a history, and each thing that happens to whoever listens.
+pub fn tell_aloud(seed: u64, plan: &Plan, listener: Option<Listener>) -> Result<Tale, Wrong> {
+    let mut story = Story::begin(seed, plan);
+    story.listener = listener;
+    for step in 0..plan.steps {
+        story.step();
+        story.say(|story| format!("{step}: {:?}", story.world.home_account().bound()));
+        let now = story.now;
+        story.world.check(now).map_err(|detail| Wrong { seed, step, detail })?;
+    }
+    story.end().map_err(|detail| Wrong { seed, step: plan.steps, detail })?;
+    Ok(Tale { digest: story.world.digest(), counts: story.counts })
+}
+
+impl Story {
+    fn begin(seed: u64, plan: &Plan) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let refund_expired =
+            if rng.bool() { RefundExpired::Lapse } else { RefundExpired::Regrant { days: 1 } };
+        let policy = Policy {
+            debt_limit: credits(rng.u64(0..=20)),
+            refund_expired,
+            takeback_cap: credits(plan.takeback_cap),
+            ..Policy::default()
+        };
+        Self {
+            rng,
+            plan: plan.clone(),
+            world: World::new(plan.regions, policy),
+            now: LogTime::ZERO,
+            next_key: 0,
+            tally: Tally::default(),
+            answered: Vec::new(),
+            known: Vec::new(),
+            made_under: BTreeMap::new(),
+            backups: Vec::new(),
+            counts: BTreeMap::new(),
+            listener: None,
+        }
+    }
+
+    /// Tells whoever listens.
+    fn say(&mut self, what: impl FnOnce(&Self) -> String) {
+        if let Some(mut listener) = self.listener.take() {
+            listener(&what(self));
+            self.listener = Some(listener);
+        }
+    }
+
+    /// One thing happens.
+    fn step(&mut self) {
+        if self.rng.u8(0..6) == 0 {
+            self.now = self.now.saturating_add(Span::from_micros(self.rng.u64(1..20_000_000)));
+        }
+        match self.rng.u8(0..100) {
+            0..45 => self.call(),
+            45..60 => self.order(),
+            60..94 => self.messages(),
+            _ => self.weather(),
+        }
+        self.note_own_acts();
+    }
+
+    /// Something happened.
+    fn count(&mut self, name: &'static str) {
+        let count = self.counts.entry(name).or_default();
+        *count = count.saturating_add(1);
+    }
+
+    fn key(&mut self) -> IdempotencyKey {
+        self.next_key = self.next_key.saturating_add(1);
+        IdempotencyKey::parse(&format!("key {}", self.next_key)).expect("a key of plain text")
+    }
+
+    /// One of the regions.
+    fn any_region(&mut self) -> Region {
+        let names = self.plan.regions;
+        let name = names[self.rng.usize(0..names.len())];
+        Region::parse(name).expect("the name of a region")
+    }
+
+    /// One of the books that regions keep.
+    fn any_book(&mut self) -> Option<Owner> {
+        let owners: Vec<Owner> = self.world.books().map(purser_ledger::Account::owner).collect();
+        self.rng.choice(owners)
+    }
+
+    /// One of the allocations that home has.
+    fn any_allocation(&mut self) -> Option<Owner> {
+        let account = self.world.home_account();
+        let owners: Vec<Owner> = account.allocations().map(|found| found.owner).collect();
+        self.rng.choice(owners)
+    }
+}
+
+fn credits(amount: u64) -> Credits {
+    Credits::from_u64(amount).expect("a small amount")
+}
+
+fn hold_of(target: Target) -> HoldNumber {
+    target.number()
+}

@@ -1,0 +1,183 @@
+//! What clients ask: of a region's book, of home, and again with the same key.
+
+use purser_ledger::{
+    Authorize, Capture, Charge, Extend, Fact, IfExpired, Operation, Outcome, Reclaim, Refund,
+    Release, Target,
+};
+use purser_types::{Owner, Span};
+
+use super::{Answered, Story, credits, hold_of};
+
+impl Story {
+    /// A client calls.
+    pub(super) fn call(&mut self) {
+        match self.rng.u8(0..12) {
+            0 => return self.retry(),
+            1 => return self.retry_elsewhere(),
+            _ => (),
+        }
+        let newest = {
+            let region = self.any_region();
+            self.world.newest_book(region).map(purser_ledger::Account::owner)
+        };
+        let at_home = self.rng.u8(0..5) == 0;
+        let owner = if at_home { None } else { newest };
+        let owner = owner.unwrap_or_else(|| self.world.home_account().owner());
+        let (owner, operation) = match self.rng.u8(0..10) {
+            0..4 => (owner, self.authorize()),
+            4 => (owner, self.charge()),
+            _ => match self.rng.choice(&self.known).copied() {
+                Some((owner, target)) => (owner, self.about(target)),
+                None => (owner, self.authorize()),
+            },
+        };
+        self.ask(owner, operation);
+    }
+
+    fn authorize(&mut self) -> Operation {
+        let amount = credits(self.rng.u64(1..=30));
+        let ttl = Span::from_secs(self.rng.u64(1..120));
+        Operation::Authorize(Authorize { amount, ttl, reference: None })
+    }
+
+    fn charge(&mut self) -> Operation {
+        let amount = credits(self.rng.u64(1..=20));
+        Operation::Charge(Charge { amount, allow_debt: self.rng.bool(), reference: None })
+    }
+
+    fn about(&mut self, target: Target) -> Operation {
+        let hold = hold_of(target);
+        let amount = self.rng.bool().then(|| credits(self.rng.u64(1..=35)));
+        let charged = matches!(target, Target::Charge(_));
+        match self.rng.u8(if charged { 5 } else { 0 }..10) {
+            0..3 => Operation::Capture(Capture {
+                hold,
+                amount,
+                is_final: self.rng.bool(),
+                allow_debt: self.rng.bool(),
+                if_expired: if self.rng.bool() { IfExpired::Charge } else { IfExpired::Refuse },
+            }),
+            3 => Operation::Release(Release { hold }),
+            4 => {
+                let until = self.now.saturating_add(Span::from_secs(self.rng.u64(1..200)));
+                Operation::Extend(Extend { hold, until })
+            }
+            5..8 => Operation::Refund(Refund { target, amount, away: None }),
+            _ => Operation::Reclaim(Reclaim { target, away: None }),
+        }
+    }
+
+    /// Asks with a new key, and notes what it should come to.
+    pub(super) fn ask(&mut self, owner: Owner, operation: Operation) {
+        let key = self.key();
+        let Some(outcome) = self.send(owner, operation.clone(), &key) else { return };
+        self.say(|_| format!("{owner:?}: {operation:?}\n    {:?}", outcome.result));
+        self.note(owner, &outcome);
+        let at = self.now;
+        self.answered.push(Answered { owner, operation, key, outcome, at });
+    }
+
+    fn send(
+        &mut self,
+        owner: Owner,
+        operation: Operation,
+        key: &purser_types::IdempotencyKey,
+    ) -> Option<Outcome> {
+        let (now, key) = (self.now, Some(key.clone()));
+        if owner == self.world.home_account().owner() {
+            return Some(self.world.at_home(operation, key, now));
+        }
+        self.world.in_region(owner, operation, key, now)
+    }
+
+    /// The same call again must come to the same answer, whatever has happened since.
+    fn retry(&mut self) {
+        if self.answered.is_empty() {
+            return;
+        }
+        let place = self.rng.usize(0..self.answered.len());
+        let Answered { owner, ref operation, ref key, ref outcome, at } = self.answered[place];
+        let kept = self.now < at.saturating_add(Span::from_days(1));
+        let remembered = outcome.result.as_ref().err().is_none_or(|no| no.is_remembered());
+        let rolled_back = self.tally.rolled_back.contains(&owner);
+        let ended = self
+            .world
+            .book(owner)
+            .is_some_and(|book| book.book_phase() != Some(purser_ledger::BookPhase::Open));
+        if !kept || !remembered || rolled_back || ended {
+            return;
+        }
+        let (operation, key, before) = (operation.clone(), key.clone(), outcome.result.clone());
+        let again = self.send(owner, operation, &key).expect("the book is there");
+        assert!(again.replayed, "a repeat is recognized: {before:?}, then {again:?}");
+        assert_eq!(again.result, before, "a repeat gets the first answer");
+        self.count("retry");
+    }
+
+    /// The answer was lost, and the client asks another region, or home, with the same key.
+    fn retry_elsewhere(&mut self) {
+        let begins = |answered: &&Answered| {
+            matches!(answered.operation, Operation::Authorize(_) | Operation::Charge(_))
+        };
+        let begun: Vec<_> = self.answered.iter().filter(begins).collect();
+        let Some(first) = self.rng.choice(begun) else { return };
+        let (operation, key) = (first.operation.clone(), first.key.clone());
+        let region = self.any_region();
+        let newest = self.world.newest_book(region).map(purser_ledger::Account::owner);
+        let at_home = self.rng.u8(0..3) == 0;
+        let home = self.world.home_account().owner();
+        let owner = if at_home { home } else { newest.unwrap_or(home) };
+        let Some(outcome) = self.send(owner, operation.clone(), &key) else { return };
+        if outcome.replayed {
+            return;
+        }
+        self.say(|_| format!("elsewhere, {owner:?}: {operation:?}\n    {:?}", outcome.result));
+        self.note(owner, &outcome);
+        if outcome.result.is_ok() {
+            self.count("retry elsewhere");
+        }
+    }
+
+    /// What regions and home did by themselves since this was last asked.
+    pub(super) fn note_own_acts(&mut self) {
+        for (owner, outcome) in std::mem::take(&mut self.world.own_acts) {
+            self.note(owner, &outcome);
+            self.count("reversal");
+        }
+    }
+
+    /// What an accepted call should add to what was used, and what later calls may be about.
+    fn note(&mut self, owner: Owner, outcome: &Outcome) {
+        let Ok(receipt) = &outcome.result else {
+            self.count("refused");
+            return;
+        };
+        let entry = &receipt.entry;
+        self.count(entry.fact.kind());
+        let place = (owner, entry.hash());
+        let made = match &entry.fact {
+            Fact::Authorized(hold) => Some((owner, Target::Hold(hold.number))),
+            Fact::Charged(hold) => Some((owner, Target::Charge(hold.number))),
+            _ => None,
+        };
+        self.known.extend(made);
+        if let (Some(made), Some(key)) = (made, &entry.key) {
+            self.made_under.entry(key.clone()).or_default().push(made);
+        }
+        let used: i128 = entry
+            .moves
+            .iter()
+            .map(|step| {
+                let amount = i128::from(step.amount.get());
+                let into = step.to == purser_ledger::Bucket::Used;
+                let out = step.from == purser_ledger::Bucket::Used;
+                i128::from(into) * amount - i128::from(out) * amount
+            })
+            .sum();
+        let promised = match &entry.fact {
+            Fact::RefundPromised { amount, .. } => i128::from(amount.get()),
+            _ => 0,
+        };
+        self.tally.used.insert(place, used - promised);
+    }
+}

@@ -1,0 +1,102 @@
+//! What home decides: grants, allocations, recalls, taking back.
+
+use std::ops::Bound;
+
+use purser_ledger::{
+    Allocate, AllocationStatus, Category, Confirm, Grant, Mode, Operation, SetAllocation, TakeBack,
+    Void,
+};
+use purser_types::Span;
+
+use super::{Story, credits};
+
+impl Story {
+    /// Home decides something.
+    pub(super) fn order(&mut self) {
+        match self.rng.u8(0..20) {
+            0..3 => self.grant(),
+            3..9 => {
+                let (region, amount) = (self.any_region(), credits(self.rng.u64(0..=40)));
+                self.at_home("allocate", Operation::Allocate(Allocate { region, amount }));
+            }
+            9..11 => {
+                let keep = Some(credits(self.rng.u64(0..=10)));
+                self.set("recall", |change| change.keep = keep);
+            }
+            11..14 => {
+                let overdraft = Some(credits(self.rng.u64(0..=self.plan.overdraft_max)));
+                self.set("overdraft", |change| change.overdraft = overdraft);
+            }
+            14 | 15 => {
+                let mode = [Mode::Local, Mode::Local, Mode::Local, Mode::Strict, Mode::Ending];
+                let mode = mode[self.rng.usize(0..mode.len())];
+                self.set("mode", |change| change.mode = Some(mode));
+            }
+            16 | 17 => self.take_back(),
+            18 => self.void(),
+            _ => {
+                let freeze = self.rng.u8(0..6) == 0;
+                let operation = if freeze { Operation::Freeze } else { Operation::Unfreeze };
+                self.at_home("freeze or unfreeze", operation);
+            }
+        }
+    }
+
+    fn grant(&mut self) {
+        let lives = self.rng.bool().then(|| Span::from_secs(self.rng.u64(60..2_000)));
+        let categories = [Category::Paid, Category::Promotional];
+        let grant = Grant {
+            amount: credits(self.rng.u64(1..=120)),
+            category: categories[self.rng.usize(0..2)],
+            priority: self.rng.u8(99..=101),
+            effective_at: None,
+            expires_at: lives.map(|lives| self.now.saturating_add(lives)),
+            source_ref: None,
+        };
+        self.at_home("grant", Operation::Grant(grant));
+    }
+
+    fn void(&mut self) {
+        let account = self.world.home_account();
+        let lots: Vec<_> = account.lots_from(Bound::Unbounded).map(|(number, _)| *number).collect();
+        let Some(lot) = self.rng.choice(lots) else { return };
+        let confirm = self.confirm();
+        self.at_home("void", Operation::Void(Void { lot, confirm }));
+    }
+
+    /// Takes back by the rules, or by an operator's word. The word is given rarely: it is what makes
+    /// overspending possible.
+    fn take_back(&mut self) {
+        let Some(owner) = self.any_allocation() else { return };
+        let is_forced = self.rng.u8(0..8) == 0;
+        let forced = is_forced.then(|| self.confirm());
+        self.at_home("take back", Operation::TakeBack(TakeBack { owner, forced }));
+    }
+
+    fn set(&mut self, name: &'static str, change: impl FnOnce(&mut SetAllocation)) {
+        let Some(owner) = self.any_allocation() else { return };
+        let mut asked = SetAllocation { owner, overdraft: None, mode: None, keep: None };
+        change(&mut asked);
+        self.at_home(name, Operation::SetAllocation(asked));
+    }
+
+    /// The state as an operator would have seen it just now: what has become due is written first.
+    pub(super) fn confirm(&mut self) -> Confirm {
+        self.world.home.sweep(self.now);
+        Confirm(self.world.home_account().head().sequence)
+    }
+
+    pub(super) fn at_home(&mut self, name: &'static str, operation: Operation) {
+        let outcome = self.world.at_home(operation.clone(), None, self.now);
+        self.say(|_| format!("home: {operation:?}\n    {:?}", outcome.result));
+        if outcome.result.is_ok() {
+            self.count(name);
+        }
+    }
+
+    /// Whether an allocation is open.
+    pub(super) fn is_open(&self, owner: purser_types::Owner) -> bool {
+        let mut allocations = self.world.home_account().allocations();
+        allocations.any(|found| found.owner == owner && found.status == AllocationStatus::Open)
+    }
+}

@@ -1,0 +1,129 @@
+//! What the world does: messages are sent, delivered twice, late or never; processes restart; a
+//! region comes back from an old backup.
+
+use purser_ledger::{Operation, Return};
+use purser_types::Span;
+
+use super::{Story, credits};
+use crate::world::Message;
+
+/// Messages on the wire at most.
+const WIRE_MAX: usize = 12;
+
+impl Story {
+    /// Messages go their way, or not.
+    pub(super) fn messages(&mut self) {
+        match self.rng.u8(0..20) {
+            0..4 => {
+                let sent = self.any_allocation().and_then(|owner| self.world.voucher(owner));
+                self.put_on_wire(sent);
+            }
+            4..9 => {
+                let sent = self.any_book().and_then(|owner| self.world.report(owner));
+                self.put_on_wire(sent);
+            }
+            9..16 => self.deliver(),
+            16 => {
+                self.take_off_wire();
+                self.count("loss");
+            }
+            17 => {
+                // A second copy of an old message may be the first to arrive.
+                if let Some(message) = self.any_message() {
+                    self.world.deliver(&message, self.now);
+                    self.count("repetition");
+                }
+            }
+            _ => {
+                if let Some(owner) = self.any_book() {
+                    self.world.tend(owner, self.now);
+                    self.count("tend");
+                }
+            }
+        }
+    }
+
+    fn put_on_wire(&mut self, message: Option<Message>) {
+        let Some(message) = message else { return };
+        if self.world.wire.len() == WIRE_MAX {
+            self.take_off_wire();
+        }
+        self.world.wire.push(message);
+    }
+
+    fn take_off_wire(&mut self) -> Option<Message> {
+        let place = self.rng.usize(0..self.world.wire.len().max(1));
+        (place < self.world.wire.len()).then(|| self.world.wire.swap_remove(place))
+    }
+
+    fn any_message(&mut self) -> Option<Message> {
+        self.rng.choice(&self.world.wire).cloned()
+    }
+
+    fn deliver(&mut self) {
+        if let Some(message) = self.take_off_wire() {
+            self.say(|_| format!("delivery: {message:?}"));
+            self.world.deliver(&message, self.now);
+            self.count("delivery");
+        }
+    }
+
+    /// Something goes wrong, or a region does something of its own accord.
+    pub(super) fn weather(&mut self) {
+        match self.rng.u8(0..10) {
+            0 | 1 => {
+                self.world.home.restart();
+                self.count("home restart");
+            }
+            2 | 3 => {
+                let region = self.any_region();
+                if let Some(found) = self.world.regions.get_mut(&region) {
+                    found.site.restart();
+                    found.booked.clear();
+                    self.count("region restart");
+                }
+            }
+            4 | 5 => {
+                if let Some(owner) = self.any_book() {
+                    let keep = credits(self.rng.u64(0..=10));
+                    let give = Operation::Return(Return { keep, recall: 0 });
+                    self.world.in_region(owner, give, None, self.now);
+                    self.count("return");
+                }
+            }
+            6 => {
+                self.now = self.now.saturating_add(Span::from_secs(self.rng.u64(30..300)));
+                self.count("long silence");
+            }
+            7 => {
+                let region = self.any_region();
+                if let Some(found) = self.world.regions.get(&region) {
+                    self.backups.push((region, found.site.clone()));
+                    self.count("backup");
+                }
+            }
+            8 if self.plan.has_rollbacks && self.rng.u8(0..3) == 0 => self.roll_back(),
+            _ => {
+                self.world.home.sweep(self.now);
+                self.count("sweep");
+            }
+        }
+    }
+
+    /// A region is restored from a backup. What the restore leaves behind makes its leader seal every
+    /// book before it serves anything (R9).
+    fn roll_back(&mut self) {
+        let Some((region, site)) = self.rng.choice(&self.backups).cloned() else { return };
+        let now = self.now;
+        let Some(found) = self.world.regions.get_mut(&region) else { return };
+        let before = found.site.ledger().allocations().map(|book| book.owner());
+        self.tally.rolled_back.extend(before);
+        found.site = site;
+        found.booked.clear();
+        let owners: Vec<_> = found.site.ledger().allocations().map(|book| book.owner()).collect();
+        for owner in owners {
+            self.world.in_region(owner, Operation::Seal, None, now);
+        }
+        self.count("rollback");
+    }
+}
