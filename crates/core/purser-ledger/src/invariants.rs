@@ -172,7 +172,7 @@ fn no_credits_beside_debt(account: &Account) -> Result<(), Violation> {
 
 /// INV-8: the debts add up to `debt`, and each live hold owes what its record says.
 fn debts_add_up(account: &Account) -> Result<(), Violation> {
-    let Side::Home(home) = &account.side else { return Ok(()) };
+    let Ok(home) = account.home_side() else { return Ok(()) };
     let away = account.debts.iter().map(|(_, debt)| debt);
     let away = away.filter(|debt| debt.debtor.allocation != Sequence::ZERO);
     let (away, realised) = (total(away.map(|debt| debt.amount)), total([home.realised]));
@@ -202,7 +202,7 @@ fn burn_down_order_is_true(account: &Account) -> Result<(), Violation> {
 /// INV-12: what is out by the figures is what the lots that are out add up to, and the bucket of the
 /// region; a lot is out where its allocations say.
 fn allocations_add_up(account: &Account) -> Result<(), Violation> {
-    let Side::Home(home) = &account.side else { return Ok(()) };
+    let Ok(home) = account.home_side() else { return Ok(()) };
     let mut regions: BTreeMap<Region, u128> = BTreeMap::new();
     let mut lots: BTreeMap<LotNumber, u128> = BTreeMap::new();
     for (owner, allocation) in &home.allocations {

@@ -39,6 +39,11 @@ pub(crate) struct Kept<V> {
     pub(crate) until: LogTime,
 }
 
+impl<K, V> TimeRing<K, V> {
+    /// Nothing to remember.
+    pub(crate) const EMPTY: Self = Self { buckets: VecDeque::new() };
+}
+
 impl<K, V> Default for TimeRing<K, V> {
     fn default() -> Self {
         Self { buckets: VecDeque::new() }

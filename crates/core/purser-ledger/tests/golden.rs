@@ -603,7 +603,7 @@ fn rejections_in_order() -> Vec<Rejection> {
 }
 
 /// What a ledger lived through whose snapshot has some of every kind of piece: a pinned lot, a
-/// pending one, one that expired, a live hold, an ended one, a debt, and keys of every kind.
+/// pending one, one that expired, a live hold, an ended one, a debt, an allocation, and keys of every kind.
 fn lived() -> Vec<Operation> {
     let grant = |amount, effective_at, expires_at, source_ref| Grant {
         amount: credits(amount),
@@ -625,6 +625,7 @@ fn lived() -> Vec<Operation> {
         Operation::Grant(grant(100, None, Some(at(1_000)), Some("pay_1".into()))),
         Operation::Authorize(authorize(60, 300)),
         Operation::Authorize(authorize(20, 60)),
+        Operation::Allocate(Allocate { region: owner().region, amount: credits(5) }),
         Operation::Charge(Charge { amount: credits(70), allow_debt: true, reference: None }),
         Operation::Charge(Charge { amount: credits(1_000), allow_debt: false, reference: None }),
     ];

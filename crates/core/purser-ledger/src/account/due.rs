@@ -55,7 +55,7 @@ impl Account {
         }
         self.keys.forget(now);
         self.ended.forget(now);
-        if let Side::Home(home) = &mut self.side {
+        if let Side::Home(Some(home)) = &mut self.side {
             home.away.forget(now);
             home.duplicates.forget(now);
             home.requests.forget(now);

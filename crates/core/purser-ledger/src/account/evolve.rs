@@ -169,7 +169,7 @@ impl Account {
         position: Position,
     ) {
         let retention = self.standing.policy.record_retention;
-        if let Side::Home(home) = &mut self.side {
+        if let Some(home) = self.home_side_mut() {
             home.away.insert(key, position, entry.log_time, retention);
         }
         if owes(spent) {
@@ -207,7 +207,7 @@ impl Account {
                 }
             }
         }
-        if let Side::Home(home) = &mut self.side {
+        if in_region && let Some(home) = self.home_side_mut() {
             home.realised = realised;
         }
     }

@@ -93,8 +93,8 @@ pub struct Account {
 /// The two roles in which the same rules are played.
 #[derive(Debug, Clone)]
 pub(crate) enum Side {
-    /// The ledger that is the truth, and what it has set aside for regions.
-    Home(Home),
+    /// The ledger that is the truth, and what it has set aside for regions, if it ever has.
+    Home(Option<Box<Home>>),
     /// The book of one allocation in its region.
     Region(Box<RegionSide>),
 }
@@ -176,7 +176,7 @@ impl Account {
             number,
             name,
             standing,
-            side: Side::Home(Home::default()),
+            side: Side::Home(None),
             balance: Balance::default(),
             head,
             marks: CowMap::default(),

@@ -131,7 +131,10 @@ impl Account {
             standing: self.standing.clone(),
             balance: self.balance.clone(),
             head: self.head,
-            home_side: self.home_side().ok().map(HomeSide::of),
+            home_side: match &self.side {
+                Side::Home(home) => home.as_deref().map(HomeSide::of),
+                Side::Region(_) => None,
+            },
             region_side: self.region_side().ok().cloned().map(Box::new),
         };
         let marks = cut(self.marks.clone()).map(Piece::Marks);
@@ -196,7 +199,7 @@ impl Account {
         if let Some(region) = header.region_side {
             account.side = Side::Region(region);
         } else if let Some(home) = header.home_side {
-            account.side = Side::Home(home.into());
+            account.side = Side::Home(Some(Box::new(home.into())));
         }
         account
     }
@@ -221,19 +224,19 @@ impl Account {
             }
             Piece::Owing(pairs) => self.owing.extend(pairs),
             Piece::Away(interval, pairs) => {
-                let Side::Home(home) = &mut self.side else {
+                let Some(home) = self.home_side_mut() else {
                     return Err(CorruptSnapshot("a region's book knows no other holds".into()));
                 };
                 home.away.restore(interval.starts_at, interval.ends_at, pairs);
             }
             Piece::Duplicates(interval, pairs) => {
-                let Side::Home(home) = &mut self.side else {
+                let Some(home) = self.home_side_mut() else {
                     return Err(CorruptSnapshot("a region's book knows no other holds".into()));
                 };
                 home.duplicates.restore(interval.starts_at, interval.ends_at, pairs);
             }
             Piece::Requests(interval, requests) => {
-                let Side::Home(home) = &mut self.side else {
+                let Some(home) = self.home_side_mut() else {
                     return Err(CorruptSnapshot("a region's book knows no other requests".into()));
                 };
                 let pairs = requests.into_iter().map(|found| (found.digest, found.request));

@@ -220,7 +220,7 @@ impl Account {
 
     pub(crate) fn home_side(&self) -> Result<&Home, Rejection> {
         match &self.side {
-            Side::Home(home) => Ok(home),
+            Side::Home(home) => Ok(home.as_deref().unwrap_or(Home::NONE)),
             Side::Region(_) => Err(Rejection::DecidedElsewhere),
         }
     }

@@ -8,7 +8,7 @@
 use purser_types::{HistoryError, HistoryReader, LogTime, Owner, Sequence};
 
 use super::{AwayRequest, SameRequest, Shipped};
-use crate::account::{Account, HoldKey, Side, read_entry};
+use crate::account::{Account, HoldKey, read_entry};
 use crate::answer::Decision;
 use crate::command::{HoldNumber, Identity, Target};
 use crate::digest::digest16;
@@ -38,7 +38,7 @@ impl Account {
     pub(super) fn remember_away(&mut self, settled: &Entry, now: LogTime) {
         let Fact::Settled(settlement) = &settled.fact else { return };
         let retention = self.standing.policy.key_retention;
-        let Side::Home(home) = &mut self.side else { return };
+        let Some(home) = self.home_side_mut() else { return };
         let allocation = settlement.allocation.opened_by;
         let first = |shipped: &&Shipped| shipped.same == SameRequest::First;
         for Shipped { entry, .. } in settlement.shipped.iter().filter(first) {

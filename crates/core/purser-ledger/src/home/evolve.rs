@@ -10,7 +10,7 @@ use crate::hold::HoldState;
 impl Account {
     /// The allocation is as the entry says.
     pub(crate) fn evolve_allocation(&mut self, allocation: &Allocation) {
-        let Side::Home(home) = &mut self.side else { return };
+        let Some(home) = self.home_side_mut() else { return };
         let owner = allocation.owner;
         let last = home.generations.entry(owner.region).or_default();
         *last = (*last).max(owner.generation);
@@ -47,7 +47,7 @@ impl Account {
 
     fn note_duplicate(&mut self, key: HoldKey, now: LogTime) {
         let retention = self.standing.policy.record_retention;
-        if let Side::Home(home) = &mut self.side {
+        if let Some(home) = self.home_side_mut() {
             home.duplicates.insert(key, (), now, retention);
         }
     }
@@ -55,7 +55,7 @@ impl Account {
     /// A duplicate is to be undone for as long as it holds or has spent anything: a capture that comes
     /// later is undone as well.
     pub(crate) fn evolve_reversal(&mut self, key: HoldKey, is_open: bool) {
-        let Side::Home(home) = &mut self.side else { return };
+        let Some(home) = self.home_side_mut() else { return };
         if is_open && home.duplicates.latest(&key).is_some() {
             home.reversals.insert(key);
         } else {
@@ -63,19 +63,24 @@ impl Account {
         }
     }
 
+    /// What home knows of allocations, to be changed. Nothing in a region's book.
+    pub(crate) fn home_side_mut(&mut self) -> Option<&mut Home> {
+        match &mut self.side {
+            Side::Home(home) => Some(home.get_or_insert_default()),
+            Side::Region(_) => None,
+        }
+    }
+
     /// Every region is to hear what has changed for all of them.
     pub(crate) fn renew_vouchers(&mut self) {
-        if let Side::Home(home) = &mut self.side {
+        if let Side::Home(Some(home)) = &mut self.side {
             home.allocations.values_mut().for_each(Allocation::renew);
         }
     }
 
     /// Debt of regions' spends that is not repaid.
     pub(crate) fn realised(&self) -> Credits {
-        match &self.side {
-            Side::Home(home) => home.realised,
-            Side::Region(_) => Credits::ZERO,
-        }
+        self.home_side().map_or(Credits::ZERO, |home| home.realised)
     }
 
     /// The most that can have been spent beyond what was granted, now. Of a region's book: nothing,

@@ -36,6 +36,8 @@ use crate::protocol::{Booked, Mode, Recall};
 use crate::time_ring::TimeRing;
 
 /// What home knows of an account's allocations.
+///
+/// Most accounts never have any, so an account keeps this aside until it has something to say.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Home {
     /// Counts the account's homes.
@@ -48,7 +50,8 @@ pub(crate) struct Home {
     pub(crate) away: TimeRing<HoldKey, Position>,
     /// Debt that booked spends of regions made and that is not repaid.
     pub(crate) realised: Credits,
-    /// Allocations that are closed, for as long as holds of theirs may be undone: what opened them.
+    /// Allocations that are closed, by which entries they were opened: holds and charges of theirs
+    /// can be undone here. Never forgotten, which takes some 40 bytes a generation.
     pub(crate) closed: BTreeMap<Owner, Sequence>,
     /// Requests that regions have decided, by the digest of their idempotency key.
     pub(crate) requests: TimeRing<Digest16, AwayRequest>,
@@ -344,6 +347,19 @@ impl Allocation {
 }
 
 impl Home {
+    /// What there is to know of an account that has never had an allocation.
+    pub(crate) const NONE: &Self = &Self {
+        epoch: Epoch(0),
+        allocations: BTreeMap::new(),
+        generations: BTreeMap::new(),
+        away: TimeRing::EMPTY,
+        realised: Credits::ZERO,
+        closed: BTreeMap::new(),
+        requests: TimeRing::EMPTY,
+        duplicates: TimeRing::EMPTY,
+        reversals: BTreeSet::new(),
+    };
+
     /// The allocations' part of the overspend bound, by cause.
     pub(crate) fn bound(&self) -> Bound {
         let sum = |part: fn(&Allocation) -> Credits| {

@@ -28,6 +28,13 @@ struct Reported {
     hash: Digest32,
 }
 
+/// What a region's entries add up to, followed from what is booked: the check on the cumulative
+/// figures that they carry.
+struct Figures {
+    spent: u128,
+    returned: u128,
+}
+
 /// What a booking sees besides the account.
 #[derive(Clone, Copy)]
 struct Seen<'a> {
@@ -106,6 +113,7 @@ impl Account {
         let Booked { sequence: booked, hash } = allocation.booked;
         let mut last = hash.unwrap_or_else(|| allocation_genesis(&self.name, report.owner));
         let mut next = booked.next();
+        let mut figures = Figures::of(allocation);
         let mut reported = Vec::with_capacity(report.entries.len());
         for bytes in &report.entries {
             let forked = Rejection::ReportForked { sequence: next };
@@ -119,7 +127,8 @@ impl Account {
             if entry.sequence > next && reported.is_empty() {
                 return Err(Rejection::ReportGap { booked });
             }
-            if entry.sequence != next || entry.prev_hash != last {
+            let continues = entry.sequence == next && entry.prev_hash == last;
+            if !continues || !figures.explain(&entry) {
                 return Err(forked);
             }
             last = hash_of(bytes);
@@ -268,6 +277,32 @@ impl Account {
     }
 }
 
+impl Figures {
+    fn of(allocation: &Allocation) -> Self {
+        Self { spent: allocation.spent.get().into(), returned: allocation.returned.get().into() }
+    }
+
+    /// Adds an entry's moves, and tells whether that is what the entry says.
+    fn explain(&mut self, entry: &Entry) -> bool {
+        for step in &entry.moves {
+            let figure = match step.to {
+                Bucket::Used => &mut self.spent,
+                Bucket::Returned => &mut self.returned,
+                Bucket::Granted
+                | Bucket::Available
+                | Bucket::Held
+                | Bucket::Expired
+                | Bucket::Voided
+                | Bucket::Debt
+                | Bucket::Allocated(_) => continue,
+            };
+            *figure = figure.saturating_add(step.amount.get().into());
+        }
+        let says = |amount: Credits| u128::from(amount.get());
+        self.spent == says(entry.balance.used) && self.returned == says(entry.balance.returned)
+    }
+}
+
 impl Run {
     /// Whether an entry can be booked with those before it: of their class, and paid by what is out.
     fn takes(&self, entry: &Entry) -> bool {
@@ -287,9 +322,7 @@ impl Settlement {
         };
         self.shipped.iter().rfind(about)
     }
-}
 
-impl Settlement {
     /// The hold of a region as home knows it after this settlement.
     pub(crate) fn hold_at_home(&self, key: HoldKey) -> Option<Hold> {
         let shipped = self.last_about(key.hold)?;
