@@ -4,7 +4,7 @@
 //! again, later, or never, and in any order. What a region has been told of home's bookings it keeps
 //! in memory only, and loses when it restarts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use purser_ledger::{
@@ -12,7 +12,7 @@ use purser_ledger::{
     Recall, Refund, Rejection, Release, Report, Return, SetAllocation, Target, Voucher,
 };
 use purser_types::{
-    Credits, Generation, IdempotencyKey, LogTime, Owner, Region, Sequence, TenantId, Unit,
+    Credits, Epoch, Generation, IdempotencyKey, LogTime, Owner, Region, Sequence, TenantId, Unit,
 };
 
 use crate::site::{Of, Site, item};
@@ -49,6 +49,9 @@ pub struct RegionWorld {
     pub site: Site,
     /// How far home has booked each book, as far as the leader has heard.
     pub booked: BTreeMap<Generation, Sequence>,
+    /// Allocations from before a restore of which no book came back. What they spent is not known, so
+    /// they are not begun again (R9).
+    pub lost: BTreeSet<Generation>,
 }
 
 impl World {
@@ -139,6 +142,10 @@ impl World {
     /// Never: a history in memory can be read.
     pub fn report(&self, owner: Owner) -> Option<Message> {
         let region = self.regions.get(&owner.region)?;
+        if region.lost.contains(&owner.generation) {
+            let (epoch, entries) = (Epoch::default(), Vec::new());
+            return Some(Message::Report(Report { owner, epoch, entries, is_sealed: true }));
+        }
         let after = region.booked.get(&owner.generation).copied().unwrap_or_default();
         let book = region.site.book(&self.account, owner.generation)?;
         let report = book.report(after, region.site.history()).expect("memory can be read");
@@ -155,6 +162,10 @@ impl World {
 
     fn take_voucher(&mut self, voucher: &Voucher, now: LogTime) {
         let owner = voucher.owner;
+        let region = self.regions.get(&owner.region);
+        if region.is_some_and(|region| region.lost.contains(&owner.generation)) {
+            return;
+        }
         self.in_region(owner, Operation::Accept(Box::new(voucher.clone())), None, now);
         for hold in &voucher.reversals {
             self.undo(owner, *hold, now);

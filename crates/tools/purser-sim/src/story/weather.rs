@@ -115,12 +115,16 @@ impl Story {
     fn roll_back(&mut self) {
         let Some((region, site)) = self.rng.choice(&self.backups).cloned() else { return };
         let now = self.now;
+        let given = self.world.home_account().allocations().map(|found| found.owner);
+        let given = given.filter(|owner| owner.region == region).collect::<Vec<_>>();
         let Some(found) = self.world.regions.get_mut(&region) else { return };
         let before = found.site.ledger().allocations().map(|book| book.owner());
         self.tally.rolled_back.extend(before);
         found.site = site;
         found.booked.clear();
         let owners: Vec<_> = found.site.ledger().allocations().map(|book| book.owner()).collect();
+        let lost = given.iter().filter(|owner| !owners.contains(owner));
+        found.lost.extend(lost.map(|owner| owner.generation));
         for owner in owners {
             self.world.in_region(owner, Operation::Seal, None, now);
         }
