@@ -8,14 +8,14 @@ use crate::needs;
 use crate::steps::{Outcome, StepError};
 use crate::workspace::{CommandError, Workspace, typed};
 
-/// All test programs and the binaries that process tests start. One set of targets for building and
-/// for running: another choice would build the dependencies again with other features.
+/// All test programs and the binaries that process tests start. One set of targets and one profile
+/// for building and for running: another choice would build everything again.
 const TARGETS: [&str; 4] = ["--workspace", "--lib", "--bins", "--tests"];
 
 /// Runs unit, scenario, property, golden and process tests.
 pub(crate) fn run_tests(workspace: &Workspace) -> Result<Outcome, StepError> {
     // Test runners build test programs, but not the binary that process tests start.
-    crate::workspace::run(workspace.cargo(&["build"]).args(TARGETS))?;
+    crate::workspace::run(workspace.cargo(&["build", "--profile", "test"]).args(TARGETS))?;
     if needs::has_subcommand(workspace, "nextest") {
         return watch(
             workspace.cargo(&["nextest", "run", "--no-fail-fast"]).args(TARGETS),
