@@ -17,9 +17,6 @@ use crate::digest::{Digest16, Digest32, digest16, digest32};
 use crate::rejection::Rejection;
 use crate::standing::Standing;
 
-/// About how large a snapshot's chunks are.
-const CHUNK_BYTES: usize = 1 << 20;
-
 /// The accounts of one group.
 #[derive(Debug, Clone, Default)]
 pub struct Ledger {
@@ -249,7 +246,7 @@ impl Machine for Ledger {
         let numbers: Vec<Arc<Account>> =
             self.accounts.iter().map(|(_, account)| Arc::clone(account)).collect();
         let pieces = numbers.into_iter().flat_map(Account::pieces);
-        Box::new(Chunks { pieces: std::iter::once(preamble).chain(pieces) })
+        Box::new(codec::pack(std::iter::once(preamble).chain(pieces)))
     }
 
     fn restore(chunks: &mut dyn Iterator<Item = Vec<u8>>) -> Result<Self, CorruptSnapshot> {
@@ -261,25 +258,6 @@ impl Machine for Ledger {
             }
         }
         restoring.finish()
-    }
-}
-
-/// Packs pieces into chunks.
-struct Chunks<I> {
-    pieces: I,
-}
-
-impl<I: Iterator<Item = Vec<u8>>> Iterator for Chunks<I> {
-    type Item = Vec<u8>;
-
-    fn next(&mut self) -> Option<Vec<u8>> {
-        let mut chunk = self.pieces.next()?;
-        while chunk.len() < CHUNK_BYTES
-            && let Some(piece) = self.pieces.next()
-        {
-            chunk.extend_from_slice(&piece);
-        }
-        Some(chunk)
     }
 }
 

@@ -20,7 +20,6 @@ mod answer;
 pub mod audit;
 mod balance;
 mod chain;
-pub mod codec;
 mod command;
 mod digest;
 mod entry;
@@ -59,6 +58,7 @@ pub use ledger::Ledger;
 pub use lot::{Lot, LotPhase, LotStatus, LotTerms};
 pub use policy::{Policy, PolicyChange, RefundExpired};
 pub use protocol::{Booked, Mode, Recall, Report, Voucher, VoucherLot};
+pub use purser_types::codec;
 pub use region::BookPhase;
 pub use rejection::Rejection;
 pub use sizing::{

@@ -6,12 +6,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod expectation;
-
 use std::collections::BTreeMap;
-use std::fmt::{Debug, Write as _};
+use std::path::PathBuf;
 
-use minicbor::{Decode, Encode};
+use purser_expect::{check_bytes, check_chunks, check_unreadable, variant, variant_bytes};
 use purser_ledger::scenario::MemoryHistory;
 use purser_ledger::{
     AccountName, AccountStatus, Adjust, Allocate, AllocatedLot, Allocation, AllocationStatus,
@@ -40,7 +38,7 @@ fn the_bytes_of_commands_are_pinned() {
     let freeze = Item { context: context(), operation: Operation::Freeze };
     commands.push(("batch", command(vec![bare, freeze])));
     commands.push(("sweep", Command::Sweep { accounts_max: 1_000 }));
-    check_bytes("golden/commands.txt", &commands);
+    check_bytes(&file("commands.txt"), &commands);
 }
 
 #[test]
@@ -51,7 +49,7 @@ fn the_bytes_of_entries_are_pinned() {
         assert_eq!((expected, variant(&fact)), (number, number), "{name}");
         entries.push((name, entry(fact)));
     }
-    check_bytes("golden/entries.txt", &entries);
+    check_bytes(&file("entries.txt"), &entries);
 }
 
 #[test]
@@ -61,19 +59,14 @@ fn the_bytes_of_rejections_are_pinned() {
         assert_eq!(variant(&rejection), number, "{rejection:?}");
         rejections.push((rejection.to_string().replace(' ', "_"), rejection));
     }
-    check_bytes("golden/rejections.txt", &rejections);
+    check_bytes(&file("rejections.txt"), &rejections);
 }
 
 #[test]
 fn the_bytes_of_a_snapshot_are_pinned() {
     let (mut ledger, mut history) = lived_ledger();
-    let chunks: Vec<Vec<u8>> = ledger.snapshot().collect();
-    let lines = chunks.iter().map(|chunk| hex(chunk) + "\n");
-    let path = expectation::path("golden/snapshot.txt");
-    expectation::check(&path, &lines.collect::<String>());
-
-    let kept = std::fs::read_to_string(&path).unwrap();
-    let mut restored = Ledger::restore(&mut kept.lines().map(unhex)).unwrap();
+    let kept = check_chunks(&file("snapshot.txt"), ledger.snapshot());
+    let mut restored = Ledger::restore(&mut kept.into_iter()).unwrap();
     assert_eq!(restored.digest(), ledger.digest());
     // It goes on where it was: with its keys, its holds, and what will be due.
     let mut other_history = history.clone();
@@ -120,56 +113,9 @@ fn damaged_bytes_are_an_error() {
     check_unreadable::<Credits>(&minicbor::to_vec(u64::MAX).unwrap());
 }
 
-/// Compares bytes with the file, and what the file says with the values.
-#[track_caller]
-fn check_bytes<N, T>(file: &str, values: &[(N, T)])
-where
-    N: AsRef<str>,
-    T: Encode<()> + for<'b> Decode<'b, ()> + PartialEq + Debug,
-{
-    let mut text = String::new();
-    for (name, value) in values {
-        writeln!(text, "{} {}", name.as_ref(), hex(&codec::encode(value))).unwrap();
-    }
-    let path = expectation::path(file);
-    expectation::check(&path, &text);
-
-    let kept = std::fs::read_to_string(&path).unwrap();
-    assert_eq!(kept.lines().count(), values.len());
-    for (line, (_, value)) in kept.lines().zip(values) {
-        let bytes = unhex(line.split_once(' ').unwrap().1);
-        assert_eq!(&codec::decode::<T>(&bytes).unwrap(), value, "{line}");
-    }
-}
-
-#[track_caller]
-fn check_unreadable<T: for<'b> Decode<'b, ()> + Debug>(bytes: &[u8]) {
-    let decoded = codec::decode::<T>(bytes);
-    assert!(decoded.is_err(), "{} is read as {decoded:?}", hex(bytes));
-}
-
-/// The number under which an enum's variant is written.
-fn variant<T: Encode<()>>(value: &T) -> u32 {
-    let bytes = codec::encode(value);
-    let mut decoder = minicbor::Decoder::new(&bytes);
-    decoder.array().unwrap();
-    decoder.u32().unwrap()
-}
-
-/// A variant with a number and no fields.
-fn variant_bytes(number: u32) -> Vec<u8> {
-    let mut encoder = minicbor::Encoder::new(Vec::new());
-    encoder.array(2).unwrap().u32(number).unwrap().array(0).unwrap();
-    encoder.into_writer()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(text: &str) -> Vec<u8> {
-    let pairs = text.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap());
-    pairs.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
+/// A file of pinned bytes.
+fn file(name: &str) -> PathBuf {
+    purser_expect::path(env!("CARGO_MANIFEST_DIR"), &format!("golden/{name}"))
 }
 
 fn account() -> AccountName {

@@ -6,9 +6,8 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod expectation;
-
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use purser_ledger::scenario;
 
@@ -152,7 +151,7 @@ transcripts! {
 
 #[test]
 fn every_transcript_in_the_folder_is_a_test() {
-    let files = std::fs::read_dir(expectation::path("scenarios")).unwrap();
+    let files = std::fs::read_dir(folder()).unwrap();
     let stems = files.map(|file| file.unwrap().path().with_extension(""));
     let found: BTreeSet<String> =
         stems.map(|stem| stem.file_name().unwrap().to_str().unwrap().to_owned()).collect();
@@ -160,13 +159,17 @@ fn every_transcript_in_the_folder_is_a_test() {
     assert_eq!(found, listed);
 }
 
+fn folder() -> PathBuf {
+    purser_expect::path(env!("CARGO_MANIFEST_DIR"), "scenarios")
+}
+
 /// Plays a transcript and compares every answer.
 #[track_caller]
 fn check_transcript(name: &str) {
-    let path = expectation::path("scenarios").join(name).with_extension("txt");
+    let path = folder().join(name).with_extension("txt");
     let transcript = std::fs::read_to_string(&path).unwrap();
     match scenario::play(&transcript) {
-        Ok(answered) => expectation::check(&path, &answered),
+        Ok(answered) => purser_expect::check(&path, &answered),
         Err(error) => panic!("{name}: {}", chain(&error)),
     }
 }

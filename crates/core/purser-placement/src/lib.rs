@@ -30,7 +30,6 @@
 
 mod cache;
 mod change;
-pub mod codec;
 mod command;
 mod placement;
 mod refusal;

@@ -5,10 +5,10 @@ use std::ops::Bound;
 
 use purser_types::{
     ApplyError, CorruptSnapshot, CowMap, History, LogTime, Machine, Region, Stamped, TenantId,
+    codec,
 };
 
 use crate::change::{Change, ChangeNumber, Changes};
-use crate::codec;
 use crate::command::{Command, Request, SetRegion};
 use crate::refusal::{Refusal, RegionRefusal};
 use crate::regions::{KnownRegion, Regions};

@@ -8,16 +8,12 @@
 use std::ops::Bound;
 
 use minicbor::{Decode, Decoder, Encode};
-use purser_types::{CorruptSnapshot, Epoch, LogTime, TenantId};
+use purser_types::{CorruptSnapshot, Epoch, LogTime, TenantId, codec};
 
 use crate::change::ChangeNumber;
-use crate::codec;
 use crate::placement::Placement;
 use crate::regions::KnownRegion;
 use crate::tenant::{PlacementState, Standby, TenantPlacement};
-
-/// About how large a chunk is.
-const CHUNK_BYTES: usize = 1 << 20;
 
 /// How many tenants are read from the map at a time.
 const TENANTS_AT_ONCE: usize = 256;
@@ -61,7 +57,7 @@ pub(crate) fn chunks(placement: Placement) -> impl Iterator<Item = Vec<u8>> + Se
     });
     let regions: Vec<Vec<u8>> = placement.regions.iter().map(codec::encode).collect();
     let pieces = std::iter::once(preamble).chain(regions).chain(tenants(placement));
-    pack(pieces)
+    codec::pack(pieces)
 }
 
 /// The tenants' bytes, some hundred tenants at a time.
@@ -78,19 +74,6 @@ fn tenants(placement: Placement) -> impl Iterator<Item = Vec<u8>> + Send {
         }
         last = Some(reached?);
         Some(bytes)
-    })
-}
-
-/// Packs pieces into chunks.
-fn pack(mut pieces: impl Iterator<Item = Vec<u8>> + Send) -> impl Iterator<Item = Vec<u8>> + Send {
-    std::iter::from_fn(move || {
-        let mut chunk = pieces.next()?;
-        while chunk.len() < CHUNK_BYTES
-            && let Some(piece) = pieces.next()
-        {
-            chunk.extend(piece);
-        }
-        Some(chunk)
     })
 }
 

@@ -7,17 +7,16 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
-mod expectation;
 
 use std::collections::BTreeSet;
-use std::fmt::{Debug, Write as _};
+use std::path::PathBuf;
 
-use minicbor::{Decode, Encode};
+use purser_expect::{check_bytes, check_chunks, check_unreadable, variant, variant_bytes};
 use purser_placement::{
-    Change, ChangeNumber, Changes, Command, Operation, Placement, PlacementState, Request, codec,
+    Change, ChangeNumber, Changes, Command, Operation, Placement, PlacementState, Request,
 };
 use purser_types::{
-    Epoch, History, HistoryError, HistoryReader, LogTime, Machine, Position, Stamped,
+    Epoch, History, HistoryError, HistoryReader, LogTime, Machine, Position, Stamped, codec,
 };
 
 use self::common::{change, open, placement, region, request, set_region, tenant};
@@ -33,7 +32,7 @@ fn the_bytes_of_commands_are_pinned() {
     let [one, two] = ["acme", "bolt"].map(|name| request(name, open("eu", &[])));
     commands.push(("batch", Command::Tenants(vec![one, two])));
     commands.push(("set_region", Command::SetRegion(set_region("eu", 3, "eu.example:7443"))));
-    check_bytes("golden/commands.txt", &commands);
+    check_bytes(&file("commands.txt"), &commands);
 }
 
 #[test]
@@ -58,19 +57,14 @@ fn the_bytes_of_changes_are_pinned() {
         let after = ChangeNumber(number.try_into().unwrap());
         lines.push((format!("after_{number}"), lived().changes_after(after, 1)));
     }
-    check_bytes("golden/changes.txt", &lines);
+    check_bytes(&file("changes.txt"), &lines);
 }
 
 #[test]
 fn the_bytes_of_a_snapshot_are_pinned() {
     let lived = lived();
-    let chunks: Vec<Vec<u8>> = lived.snapshot().collect();
-    let lines = chunks.iter().map(|chunk| hex(chunk) + "\n");
-    let path = expectation::path("golden/snapshot.txt");
-    expectation::check(&path, &lines.collect::<String>());
-
-    let kept = std::fs::read_to_string(&path).unwrap();
-    let restored = Placement::restore(&mut kept.lines().map(unhex)).unwrap();
+    let kept = check_chunks(&file("snapshot.txt"), lived.snapshot());
+    let restored = Placement::restore(&mut kept.into_iter()).unwrap();
     assert_eq!(restored, lived);
     assert_eq!(restored.log_time(), at(7));
 }
@@ -78,11 +72,11 @@ fn the_bytes_of_a_snapshot_are_pinned() {
 #[test]
 fn an_unknown_variant_is_an_error_and_not_another_variant() {
     for number in [99_u32, 100, 70_000] {
-        let bytes = minicbor::to_vec((number, ((),))).unwrap();
-        assert!(codec::decode::<Command>(&bytes).is_err());
-        assert!(codec::decode::<Operation>(&bytes).is_err());
-        assert!(codec::decode::<Change>(&bytes).is_err());
-        assert!(codec::decode::<PlacementState>(&bytes).is_err());
+        let bytes = variant_bytes(number);
+        check_unreadable::<Command>(&bytes);
+        check_unreadable::<Operation>(&bytes);
+        check_unreadable::<Change>(&bytes);
+        check_unreadable::<PlacementState>(&bytes);
     }
 }
 
@@ -90,10 +84,10 @@ fn an_unknown_variant_is_an_error_and_not_another_variant() {
 fn damaged_bytes_are_an_error_and_never_another_state() {
     let command = codec::encode(&Command::Tenants(vec![request("acme", open("eu", &["us"]))]));
     for end in 0..command.len() {
-        assert!(codec::decode::<Command>(&command[..end]).is_err());
+        check_unreadable::<Command>(&command[..end]);
     }
     let longer: Vec<u8> = command.iter().copied().chain([0]).collect();
-    assert!(codec::decode::<Command>(&longer).is_err());
+    check_unreadable::<Command>(&longer);
 
     let snapshot: Vec<u8> = lived().snapshot().flatten().collect();
     for end in 0..snapshot.len() {
@@ -193,44 +187,7 @@ impl History for NoHistory {
     }
 }
 
-/// Compares bytes with the file, and what the file says with the values.
-#[track_caller]
-fn check_bytes<N, T>(file: &str, values: &[(N, T)])
-where
-    N: AsRef<str>,
-    T: Encode<()> + for<'b> Decode<'b, ()> + PartialEq + Debug,
-{
-    let mut text = String::new();
-    for (name, value) in values {
-        writeln!(text, "{} {}", name.as_ref(), hex(&codec::encode(value))).unwrap();
-    }
-    let path = expectation::path(file);
-    expectation::check(&path, &text);
-
-    let kept = std::fs::read_to_string(&path).unwrap();
-    assert_eq!(kept.lines().count(), values.len());
-    for (line, (_, value)) in kept.lines().zip(values) {
-        let bytes = unhex(line.split_once(' ').unwrap().1);
-        assert_eq!(&codec::decode::<T>(&bytes).unwrap(), value, "{line}");
-    }
-}
-
-/// The number by which a variant is encoded.
-fn variant<T: Encode<()>>(value: &T) -> u32 {
-    let bytes = codec::encode(value);
-    let mut decoder = minicbor::Decoder::new(&bytes);
-    assert_eq!(decoder.array().unwrap(), Some(2));
-    decoder.u32().unwrap()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").unwrap();
-        text
-    })
-}
-
-fn unhex(text: &str) -> Vec<u8> {
-    let digits = text.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap());
-    digits.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
+/// A file of pinned bytes.
+fn file(name: &str) -> PathBuf {
+    purser_expect::path(env!("CARGO_MANIFEST_DIR"), &format!("golden/{name}"))
 }

@@ -12,9 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use purser_placement::{
     ChangeNumber, Decided, Operation, Placement, PlacementState, Request, Standby, TenantPlacement,
-    codec,
 };
-use purser_types::{Epoch, Region};
+use purser_types::{Epoch, Region, codec};
 
 use self::common::{ask, change, open, placement, region, request, tenant};
 

@@ -6,6 +6,7 @@
 
 #![warn(clippy::wildcard_enum_match_arm, clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
+pub mod codec;
 mod cow_map;
 mod credits;
 mod ids;

@@ -57,6 +57,11 @@ const CRATES: &[Crate] = &[
         ],
     },
     Crate {
+        name: "purser-expect",
+        folder: "crates/tools/purser-expect",
+        may_use: &["purser-types"],
+    },
+    Crate {
         name: "purser-sim",
         folder: "crates/tools/purser-sim",
         may_use: &["purser-types", "purser-ledger", "purser-placement", "purser-raft"],
