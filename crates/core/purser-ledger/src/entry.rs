@@ -418,39 +418,7 @@ impl Fact {
 
     /// The hold or charge that the fact is about, as it stands afterwards.
     pub const fn hold(&self) -> Option<&Hold> {
-        match self {
-            Self::Authorized(hold)
-            | Self::Captured(hold)
-            | Self::Released(hold)
-            | Self::HoldExpired(hold)
-            | Self::Extended(hold)
-            | Self::Charged(hold)
-            | Self::LateCaptured(hold)
-            | Self::Refunded { hold, .. }
-            | Self::RefundPromised { hold, .. }
-            | Self::Reclaimed(hold)
-            | Self::DebtRepaid(hold) => Some(hold),
-            Self::Opened { .. }
-            | Self::Granted(_)
-            | Self::LotEffective(_)
-            | Self::LotExpired(_)
-            | Self::Voided { .. }
-            | Self::AdjustedUp(_)
-            | Self::AdjustedDown
-            | Self::PolicySet(_)
-            | Self::Frozen(_)
-            | Self::Unfrozen(_)
-            | Self::Closed(_)
-            | Self::Allocated(_)
-            | Self::AllocationSet(_)
-            | Self::TakenBack(_)
-            | Self::VoucherAccepted(_)
-            | Self::ReturnedHome { .. }
-            | Self::AllocationSealed
-            | Self::AllocationFinished
-            | Self::WrittenOff(_)
-            | Self::Settled(_) => None,
-        }
+        self.subject().hold
     }
 
     /// Like [`Fact::hold`], by value.
@@ -460,66 +428,45 @@ impl Fact {
 
     /// How the account stands afterwards, if the fact is about that.
     pub const fn standing(&self) -> Option<&Standing> {
-        match self {
-            Self::Opened { standing, .. }
-            | Self::PolicySet(standing)
-            | Self::Frozen(standing)
-            | Self::Unfrozen(standing)
-            | Self::Closed(standing) => Some(standing),
-            Self::Granted(_)
-            | Self::LotEffective(_)
-            | Self::LotExpired(_)
-            | Self::Authorized(_)
-            | Self::Captured(_)
-            | Self::Released(_)
-            | Self::HoldExpired(_)
-            | Self::Extended(_)
-            | Self::Charged(_)
-            | Self::LateCaptured(_)
-            | Self::Refunded { .. }
-            | Self::Reclaimed(_)
-            | Self::DebtRepaid(_)
-            | Self::Voided { .. }
-            | Self::AdjustedUp(_)
-            | Self::AdjustedDown
-            | Self::Allocated(_)
-            | Self::AllocationSet(_)
-            | Self::Settled(_)
-            | Self::TakenBack(_)
-            | Self::VoucherAccepted(_)
-            | Self::ReturnedHome { .. }
-            | Self::RefundPromised { .. }
-            | Self::AllocationSealed
-            | Self::AllocationFinished
-            | Self::WrittenOff(_) => None,
-        }
+        self.subject().standing
     }
 
     /// The terms of the lot that the fact makes, if it makes one.
     pub const fn new_lot(&self) -> Option<&LotTerms> {
+        self.subject().new_lot
+    }
+
+    /// What the fact is about. The one place where a new fact has to say so.
+    const fn subject(&self) -> Subject<'_> {
         match self {
-            Self::Granted(terms) | Self::AdjustedUp(terms) => Some(terms),
-            Self::Refunded { regrant, .. } => regrant.as_ref(),
-            Self::Settled(settlement) => settlement.regrant.as_ref(),
-            Self::Opened { .. }
-            | Self::LotEffective(_)
+            Self::Authorized(hold)
+            | Self::Captured(hold)
+            | Self::Released(hold)
+            | Self::HoldExpired(hold)
+            | Self::Extended(hold)
+            | Self::Charged(hold)
+            | Self::LateCaptured(hold)
+            | Self::RefundPromised { hold, .. }
+            | Self::Reclaimed(hold)
+            | Self::DebtRepaid(hold) => Subject { hold: Some(hold), ..Subject::OTHER },
+            Self::Refunded { hold, regrant } => {
+                Subject { hold: Some(hold), new_lot: regrant.as_ref(), ..Subject::OTHER }
+            }
+            Self::Opened { standing, .. }
+            | Self::PolicySet(standing)
+            | Self::Frozen(standing)
+            | Self::Unfrozen(standing)
+            | Self::Closed(standing) => Subject { standing: Some(standing), ..Subject::OTHER },
+            Self::Granted(terms) | Self::AdjustedUp(terms) => {
+                Subject { new_lot: Some(terms), ..Subject::OTHER }
+            }
+            Self::Settled(settlement) => {
+                Subject { new_lot: settlement.regrant.as_ref(), ..Subject::OTHER }
+            }
+            Self::LotEffective(_)
             | Self::LotExpired(_)
-            | Self::Authorized(_)
-            | Self::Captured(_)
-            | Self::Released(_)
-            | Self::HoldExpired(_)
-            | Self::Extended(_)
-            | Self::Charged(_)
-            | Self::LateCaptured(_)
-            | Self::Reclaimed(_)
-            | Self::DebtRepaid(_)
             | Self::Voided { .. }
             | Self::AdjustedDown
-            | Self::PolicySet(_)
-            | Self::Frozen(_)
-            | Self::Unfrozen(_)
-            | Self::RefundPromised { .. }
-            | Self::Closed(_)
             | Self::Allocated(_)
             | Self::AllocationSet(_)
             | Self::TakenBack(_)
@@ -527,7 +474,7 @@ impl Fact {
             | Self::ReturnedHome { .. }
             | Self::AllocationSealed
             | Self::AllocationFinished
-            | Self::WrittenOff(_) => None,
+            | Self::WrittenOff(_) => Subject::OTHER,
         }
     }
 
@@ -539,4 +486,16 @@ impl Fact {
             matches!(self, Self::Reclaimed(_))
         }
     }
+}
+
+/// What a fact is about, of what an account has only one way to look at.
+struct Subject<'a> {
+    hold: Option<&'a Hold>,
+    standing: Option<&'a Standing>,
+    new_lot: Option<&'a LotTerms>,
+}
+
+impl Subject<'_> {
+    /// None of these.
+    const OTHER: Self = Self { hold: None, standing: None, new_lot: None };
 }

@@ -117,8 +117,7 @@ impl Account {
             Some(confirm) => self.refuse_stale(confirm)?,
             None => self.refuse_beyond_cap(amount)?,
         }
-        let taken_back = allocation.taken_back.checked_add(amount);
-        allocation.taken_back = taken_back.ok_or(Rejection::AmountOverflow)?;
+        allocation.take_back(amount)?;
         allocation.status = AllocationStatus::TakenBack;
         allocation.mode = Mode::Ending;
         allocation.is_forced |= asked.forced.is_some();
@@ -127,11 +126,7 @@ impl Account {
         if asked.forced.is_none() && !self.home_side()?.keeps_ceiling(&allocation, cap) {
             return Err(Rejection::TakebackBeyondCap { amount, cap });
         }
-        let from = Bucket::Allocated(asked.owner.region);
-        let moves = allocation.draw(None, amount).into_iter().filter_map(|portion| {
-            Move::some(Some(portion.lot), from, self.homecoming_of(portion.lot), portion.amount)
-        });
-        let moves = moves.collect();
+        let moves = self.bring_rest_home(&mut allocation);
         allocation.renew();
         Ok(Draft { fact: Fact::TakenBack(Box::new(allocation)), moves })
     }
@@ -145,16 +140,19 @@ impl Account {
             return Err(Rejection::AllocationOpen);
         }
         self.refuse_stale(asked.confirm)?;
-        let amount = allocation.outstanding();
-        let taken_back = allocation.taken_back.checked_add(amount);
-        allocation.taken_back = taken_back.ok_or(Rejection::AmountOverflow)?;
-        let from = Bucket::Allocated(asked.owner.region);
-        let moves = allocation.draw(None, amount).into_iter().filter_map(|portion| {
-            Move::some(Some(portion.lot), from, self.homecoming_of(portion.lot), portion.amount)
-        });
-        let moves = moves.collect();
+        allocation.take_back(allocation.outstanding())?;
+        let moves = self.bring_rest_home(&mut allocation);
         allocation.status = AllocationStatus::Closed;
         Ok(Draft { fact: Fact::WrittenOff(Box::new(allocation)), moves })
+    }
+
+    /// Gives all that an allocation's lots still have out back to them. Whether it was taken back or
+    /// returned is for the caller to note.
+    pub(super) fn bring_rest_home(&self, allocation: &mut Allocation) -> Vec<Move> {
+        let from = Bucket::Allocated(allocation.owner.region);
+        let back =
+            |Portion { lot, amount }| Move::some(Some(lot), from, self.homecoming_of(lot), amount);
+        allocation.draw(None, Credits::MAX).into_iter().filter_map(back).collect()
     }
 
     /// Without an operator's word, all that is taken back and unresolved stays within the policy's
@@ -210,7 +208,7 @@ impl Account {
         after: &Balance,
     ) -> Option<Credits> {
         let changed = fact.and_then(changed_by);
-        let reserve = self.home_side().map_or(0, |home| home.reserve(changed));
+        let reserve = self.home_side().map_or(0, |home| home.bound(changed).potential());
         let debt = if reserve == 0 { Credits::ZERO } else { after.debt };
         let taken = [after.granted, after.pending, debt];
         let taken = taken.iter().fold(reserve, |sum, part| sum.saturating_add(part.get().into()));
@@ -247,6 +245,13 @@ fn changed_by(fact: &Fact) -> Option<&Allocation> {
 }
 
 impl Allocation {
+    /// Notes that so much is taken back. Refuses a total beyond the largest amount.
+    fn take_back(&mut self, amount: Credits) -> Result<(), Rejection> {
+        let taken_back = self.taken_back.checked_add(amount);
+        self.taken_back = taken_back.ok_or(Rejection::AmountOverflow)?;
+        Ok(())
+    }
+
     /// There is news for the region.
     pub(crate) fn renew(&mut self) {
         self.voucher = self.voucher.saturating_add(1);

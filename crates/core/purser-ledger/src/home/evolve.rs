@@ -86,13 +86,13 @@ impl Account {
     /// The most that can have been spent beyond what was granted, now. Of a region's book: nothing,
     /// home states it.
     pub fn bound(&self) -> Bound {
-        self.home_side().map(Home::bound).unwrap_or_default()
+        self.home_side().map(|home| home.bound(None)).unwrap_or_default()
     }
 
     /// The most that [`Account::bound`] may come to.
     pub fn ceiling(&self) -> Credits {
         let cap = self.standing.policy.takeback_cap;
-        self.home_side().map_or(Credits::ZERO, |home| home.ceiling(cap))
+        self.home_side().map_or(Credits::ZERO, |home| home.ceiling(None, cap))
     }
 
     /// The allocations that are not closed.

@@ -18,6 +18,7 @@
 
 mod allocate;
 mod away;
+mod bound;
 mod evolve;
 mod settle;
 
@@ -34,6 +35,8 @@ use crate::hold::{Portion, Spend};
 use crate::lot::LotTerms;
 use crate::protocol::{Booked, Mode, Recall};
 use crate::time_ring::TimeRing;
+
+pub use self::bound::Bound;
 
 /// What home knows of an account's allocations.
 ///
@@ -230,26 +233,6 @@ pub enum SameRequest {
     OtherUnderKey,
 }
 
-/// The most that can have been spent beyond what was granted, by cause.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Bound {
-    /// It has been, and is owed.
-    pub realised: Credits,
-    /// Taken back, and perhaps spent before.
-    pub taken_back: Credits,
-    /// Allowed beyond what was granted, and not used as far as is known.
-    pub overdraft: Credits,
-}
-
-impl Bound {
-    /// All causes together.
-    pub fn total(self) -> u128 {
-        [self.realised, self.taken_back, self.overdraft]
-            .into_iter()
-            .fold(0, |sum: u128, part| sum.saturating_add(part.get().into()))
-    }
-}
-
 impl Settlement {
     /// The kind of home's entry.
     pub(crate) const fn kind(&self) -> &'static str {
@@ -359,58 +342,6 @@ impl Home {
         duplicates: TimeRing::EMPTY,
         reversals: BTreeSet::new(),
     };
-
-    /// The allocations' part of the overspend bound, by cause.
-    pub(crate) fn bound(&self) -> Bound {
-        let sum = |part: fn(&Allocation) -> Credits| {
-            let parts = self.allocations.values().map(part);
-            parts.fold(Credits::ZERO, |sum, part| sum.checked_add(part).unwrap_or(Credits::MAX))
-        };
-        Bound {
-            realised: self.realised,
-            taken_back: sum(Allocation::unresolved),
-            overdraft: sum(Allocation::overdraft_unused),
-        }
-    }
-
-    /// The most that the bound may come to: what the policy allows to be taken back, what operators
-    /// took back beyond that, and the overdrafts.
-    pub(crate) fn ceiling(&self, takeback_cap: Credits) -> Credits {
-        let parts = self.allocations.values().flat_map(|allocation| {
-            let forced = Some(allocation.unresolved()).filter(|_| allocation.is_forced);
-            [forced.unwrap_or(Credits::ZERO), allocation.overdraft_worst]
-        });
-        parts.fold(takeback_cap, |sum, part| sum.checked_add(part).unwrap_or(Credits::MAX))
-    }
-
-    /// What regions may still turn into debt, which is booked whatever it comes to: taken back and
-    /// unresolved, and overdraft. With one of the allocations as `changed`, if that is to change.
-    pub(crate) fn reserve(&self, changed: Option<&Allocation>) -> u128 {
-        let is_changed = |other: &&Allocation| changed.is_some_and(|it| it.owner == other.owner);
-        let others = self.allocations.values().filter(|other| !is_changed(other));
-        let parts = others
-            .chain(changed)
-            .flat_map(|allocation| [allocation.unresolved(), allocation.overdraft_unused()]);
-        parts.fold(0, |sum, part| sum.saturating_add(part.get().into()))
-    }
-
-    /// Whether the bound would stay within its ceiling if an allocation became as `changed`.
-    pub(crate) fn keeps_ceiling(&self, changed: &Allocation, takeback_cap: Credits) -> bool {
-        let others = self.allocations.values().filter(|other| other.owner != changed.owner);
-        let (mut bound, mut ceiling) =
-            (u128::from(self.realised.get()), u128::from(takeback_cap.get()));
-        for allocation in others.chain([changed]) {
-            let (unresolved, worst) = (allocation.unresolved(), allocation.overdraft_worst);
-            let forced = Some(unresolved).filter(|_| allocation.is_forced).unwrap_or_default();
-            for part in [unresolved, allocation.overdraft_unused()] {
-                bound = bound.saturating_add(part.get().into());
-            }
-            for part in [forced, worst] {
-                ceiling = ceiling.saturating_add(part.get().into());
-            }
-        }
-        bound <= ceiling
-    }
 
     /// The allocation that a region can be granted more under.
     pub(crate) fn open_allocation(&self, region: Region) -> Option<&Allocation> {

@@ -178,8 +178,11 @@ impl Account {
             run.moves.extend(given.into_iter().filter_map(|spend| self.give_back(spend)));
         }
         run.settlement.allocation.follow(&entry, hash);
-        if run.settlement.allocation.status == AllocationStatus::Closed {
-            self.bring_rest_home(run);
+        let allocation = &mut run.settlement.allocation;
+        if allocation.status == AllocationStatus::Closed {
+            // The region is done, and takes up no voucher any more: what it never heard of comes back.
+            allocation.returned = sum([allocation.returned, allocation.outstanding()].into_iter());
+            run.moves.extend(self.bring_rest_home(allocation));
         }
         run.settlement.shipped.push(Shipped { entry, spent, same });
         Ok(())
@@ -215,17 +218,6 @@ impl Account {
         }
         run.moves.extend(Move::some(None, Bucket::Debt, Bucket::Used, plan.short_by));
         add_spend(spent, Source::Debt(self.head.sequence.next()), plan.short_by);
-    }
-
-    /// The region is done, and will take up no voucher any more: what it never heard of comes back.
-    fn bring_rest_home(&self, run: &mut Run) {
-        let allocation = &mut run.settlement.allocation;
-        let from = Bucket::Allocated(allocation.owner.region);
-        let rest = allocation.outstanding();
-        allocation.returned = sum([allocation.returned, rest].into_iter());
-        for Portion { lot, amount } in allocation.draw(None, rest) {
-            run.moves.extend(Move::some(Some(lot), from, self.homecoming_of(lot), amount));
-        }
     }
 
     /// What paid for a region's hold so far.

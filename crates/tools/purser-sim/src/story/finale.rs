@@ -2,9 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use purser_ledger::{
-    AllocationStatus, Digest32, Fact, Mode, Operation, SetAllocation, TakeBack, WriteOff,
-};
+use purser_ledger::{AllocationStatus, Digest32, Fact, Operation, TakeBack, WriteOff};
 use purser_types::{Generation, Owner, Span};
 
 use super::Story;
@@ -31,7 +29,7 @@ impl Story {
                 self.note_own_acts();
                 self.world.check(self.now)?;
             }
-            // Holds that nobody ends, end by themselves.
+            // Time goes on: lots and holds of home come due in between.
             self.now = self.now.saturating_add(Span::from_secs(300));
         }
         let left: Vec<_> = self.world.home_account().allocations().collect();
@@ -40,18 +38,7 @@ impl Story {
 
     fn bring_home(&mut self, owner: Owner) {
         let lost = self.tally.rolled_back.contains(&owner) || self.world.book(owner).is_none();
-        if self.is_open(owner) {
-            let mode = Some(Mode::Ending);
-            let end = SetAllocation { owner, overdraft: None, mode, keep: None };
-            self.at_home("end", Operation::SetAllocation(end));
-        }
-        for message in [self.world.voucher(owner), self.world.report(owner)].into_iter().flatten() {
-            self.world.deliver(&message, self.now);
-        }
-        self.world.tend(owner, self.now);
-        if let Some(report) = self.world.report(owner) {
-            self.world.deliver(&report, self.now);
-        }
+        self.world.bring_home(owner, self.now);
         let account = self.world.home_account();
         let found = account.allocations().find(|found| found.owner == owner);
         if let Some(status) = found.map(|found| found.status).filter(|_| lost) {

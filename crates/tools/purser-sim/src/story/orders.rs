@@ -3,8 +3,7 @@
 use std::ops::Bound;
 
 use purser_ledger::{
-    Allocate, AllocationStatus, Category, Confirm, Grant, Mode, Operation, SetAllocation, TakeBack,
-    Void,
+    Allocate, Category, Confirm, Grant, Mode, Operation, SetAllocation, TakeBack, Void,
 };
 use purser_types::Span;
 
@@ -92,11 +91,5 @@ impl Story {
         if outcome.result.is_ok() {
             self.count(name);
         }
-    }
-
-    /// Whether an allocation is open.
-    pub(super) fn is_open(&self, owner: purser_types::Owner) -> bool {
-        let mut allocations = self.world.home_account().allocations();
-        allocations.any(|found| found.owner == owner && found.status == AllocationStatus::Open)
     }
 }
