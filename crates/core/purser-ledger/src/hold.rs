@@ -161,15 +161,7 @@ impl Hold {
 
     /// Notes that `amount` was taken from `source`, after all that was taken before.
     pub(crate) fn add_spend(&mut self, source: Source, amount: Credits) {
-        if amount.is_zero() {
-            return;
-        }
-        match self.spent.last_mut() {
-            Some(last) if last.source == source => {
-                last.amount = sum([last.amount, amount].into_iter());
-            }
-            Some(_) | None => self.spent.push(Spend { source, amount }),
-        }
+        add_spend(&mut self.spent, source, amount);
     }
 
     /// What is still set aside, lot by lot, in burn-down order.
@@ -192,6 +184,19 @@ impl Hold {
     /// What was refunded and not reclaimed: what a reclaim takes.
     pub fn net_refunded(&self) -> Credits {
         self.refunded.saturating_sub(self.reclaimed.unwrap_or(Credits::ZERO))
+    }
+}
+
+/// Adds what was taken from `source`, after all that was taken before.
+pub(crate) fn add_spend(spent: &mut Vec<Spend>, source: Source, amount: Credits) {
+    if amount.is_zero() {
+        return;
+    }
+    match spent.last_mut() {
+        Some(last) if last.source == source => {
+            last.amount = sum([last.amount, amount].into_iter());
+        }
+        Some(_) | None => spent.push(Spend { source, amount }),
     }
 }
 

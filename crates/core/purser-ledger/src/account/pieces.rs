@@ -24,7 +24,7 @@ use crate::home::{Allocation, AwayRequest, Home};
 use crate::lot::Lot;
 use crate::region::RegionSide;
 use crate::standing::Standing;
-use crate::time_ring::{Bucket, Kept, TimeRing};
+use crate::time_ring::{Kept, TimeRing};
 
 /// Pairs in one piece: large enough for the pieces' own cost not to show, small enough to build one
 /// in a few microseconds.
@@ -46,7 +46,7 @@ pub(crate) enum Piece {
     #[n(5)]
     Debts(#[n(0)] Vec<(Sequence, Debt)>),
     #[n(6)]
-    Keys(#[n(0)] Interval, #[n(1)] Vec<Key>),
+    Keys(#[n(0)] Interval, #[n(1)] Vec<Digested<Remembered>>),
     #[n(7)]
     Owing(#[n(0)] Vec<(HoldKey, Position)>),
     #[n(8)]
@@ -54,7 +54,7 @@ pub(crate) enum Piece {
     #[n(9)]
     Duplicates(#[n(0)] Interval, #[n(1)] Vec<(HoldKey, Kept<()>)>),
     #[n(10)]
-    Requests(#[n(0)] Interval, #[n(1)] Vec<Request>),
+    Requests(#[n(0)] Interval, #[n(1)] Vec<Digested<AwayRequest>>),
 }
 
 /// What an account has only one of.
@@ -102,24 +102,14 @@ pub(crate) struct Interval {
     ends_at: LogTime,
 }
 
-/// A remembered key.
+/// A pair that is found by a digest.
 #[derive(Encode, Decode)]
-pub(crate) struct Key {
+pub(crate) struct Digested<V> {
     #[n(0)]
     #[cbor(with = "minicbor::bytes")]
     digest: Digest16,
     #[n(1)]
-    remembered: Kept<Remembered>,
-}
-
-/// A request that a region has decided.
-#[derive(Encode, Decode)]
-pub(crate) struct Request {
-    #[n(0)]
-    #[cbor(with = "minicbor::bytes")]
-    digest: Digest16,
-    #[n(1)]
-    request: Kept<AwayRequest>,
+    value: Kept<V>,
 }
 
 impl Account {
@@ -143,40 +133,13 @@ impl Account {
             .map(|pairs| Piece::Holds(pairs.into_iter().map(|(_, hold)| hold).collect()));
         let debts = cut(self.debts.clone()).map(Piece::Debts);
         let owing = cut(self.owing.clone()).map(Piece::Owing);
-        let ended: Vec<_> = self.ended.buckets().cloned().collect();
-        let ended = ended.into_iter().flat_map(|bucket| {
-            let interval = Interval { starts_at: bucket.starts_at, ends_at: bucket.ends_at };
-            cut(bucket.pairs).map(move |pairs| Piece::Ended(interval, pairs))
-        });
-        let away = self.home_side().map(|home| home.away.buckets().cloned().collect::<Vec<_>>());
-        let away = away.unwrap_or_default().into_iter().flat_map(|bucket| {
-            let interval = Interval { starts_at: bucket.starts_at, ends_at: bucket.ends_at };
-            cut(bucket.pairs).map(move |pairs| Piece::Away(interval, pairs))
-        });
-        let duplicates = self.home_side();
-        let duplicates = duplicates.map(|home| home.duplicates.buckets().cloned().collect());
-        let duplicates: Vec<Bucket<_, _>> = duplicates.unwrap_or_default();
-        let duplicates = duplicates.into_iter().flat_map(|bucket| {
-            let interval = Interval { starts_at: bucket.starts_at, ends_at: bucket.ends_at };
-            cut(bucket.pairs).map(move |pairs| Piece::Duplicates(interval, pairs))
-        });
-        let requests = self.home_side();
-        let requests = requests.map(|home| home.requests.buckets().cloned().collect());
-        let requests: Vec<Bucket<_, _>> = requests.unwrap_or_default();
-        let requests = requests.into_iter().flat_map(|bucket| {
-            let interval = Interval { starts_at: bucket.starts_at, ends_at: bucket.ends_at };
-            let request = |(digest, request)| Request { digest, request };
-            cut(bucket.pairs).map(move |pairs| {
-                Piece::Requests(interval, pairs.into_iter().map(request).collect())
-            })
-        });
-        let keys: Vec<_> = self.keys.buckets().cloned().collect();
-        let keys = keys.into_iter().flat_map(|bucket| {
-            let interval = Interval { starts_at: bucket.starts_at, ends_at: bucket.ends_at };
-            let key = |(digest, remembered)| Key { digest, remembered };
-            cut(bucket.pairs)
-                .map(move |pairs| Piece::Keys(interval, pairs.into_iter().map(key).collect()))
-        });
+        let ended = ring(&self.ended, Piece::Ended);
+        let home = self.home_side().unwrap_or(Home::NONE);
+        let away = ring(&home.away, Piece::Away);
+        let duplicates = ring(&home.duplicates, Piece::Duplicates);
+        let requests =
+            ring(&home.requests, |interval, pairs| Piece::Requests(interval, digested(pairs)));
+        let keys = ring(&self.keys, |interval, pairs| Piece::Keys(interval, digested(pairs)));
         std::iter::once(Piece::Header(Box::new(header)))
             .chain(marks)
             .chain(lots)
@@ -224,33 +187,32 @@ impl Account {
             }
             Piece::Owing(pairs) => self.owing.extend(pairs),
             Piece::Away(interval, pairs) => {
-                let Some(home) = self.home_side_mut() else {
-                    return Err(CorruptSnapshot("a region's book knows no other holds".into()));
-                };
-                home.away.restore(interval.starts_at, interval.ends_at, pairs);
+                let away = &mut self.home_of_piece()?.away;
+                away.restore(interval.starts_at, interval.ends_at, pairs);
             }
             Piece::Duplicates(interval, pairs) => {
-                let Some(home) = self.home_side_mut() else {
-                    return Err(CorruptSnapshot("a region's book knows no other holds".into()));
-                };
-                home.duplicates.restore(interval.starts_at, interval.ends_at, pairs);
+                let duplicates = &mut self.home_of_piece()?.duplicates;
+                duplicates.restore(interval.starts_at, interval.ends_at, pairs);
             }
-            Piece::Requests(interval, requests) => {
-                let Some(home) = self.home_side_mut() else {
-                    return Err(CorruptSnapshot("a region's book knows no other requests".into()));
-                };
-                let pairs = requests.into_iter().map(|found| (found.digest, found.request));
-                home.requests.restore(interval.starts_at, interval.ends_at, pairs);
+            Piece::Requests(interval, found) => {
+                let requests = &mut self.home_of_piece()?.requests;
+                let pairs = found.into_iter().map(|pair| (pair.digest, pair.value));
+                requests.restore(interval.starts_at, interval.ends_at, pairs);
             }
             Piece::Ended(interval, pairs) => {
                 self.ended.restore(interval.starts_at, interval.ends_at, pairs);
             }
             Piece::Keys(interval, keys) => {
-                let pairs = keys.into_iter().map(|key| (key.digest, key.remembered));
+                let pairs = keys.into_iter().map(|key| (key.digest, key.value));
                 self.keys.restore(interval.starts_at, interval.ends_at, pairs);
             }
         }
         Ok(())
+    }
+
+    fn home_of_piece(&mut self) -> Result<&mut Home, CorruptSnapshot> {
+        let home = self.home_side_mut();
+        home.ok_or_else(|| CorruptSnapshot("a region's book knows no other books".into()))
     }
 
     fn derive_from_lot(&mut self, number: LotNumber, lot: &Lot) {
@@ -296,6 +258,29 @@ impl From<HomeSide> for Home {
             duplicates: TimeRing::default(),
         }
     }
+}
+
+/// Makes a piece of some pairs of a ring's bucket.
+type RingPiece<K, V> = fn(Interval, Vec<(K, Kept<V>)>) -> Piece;
+
+/// The pairs of a ring, bucket by bucket.
+fn ring<K, V>(
+    ring: &TimeRing<K, V>,
+    piece: RingPiece<K, V>,
+) -> impl Iterator<Item = Piece> + Send + use<K, V>
+where
+    K: Ord + Clone + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+{
+    let buckets: Vec<_> = ring.buckets().cloned().collect();
+    buckets.into_iter().flat_map(move |bucket| {
+        let interval = Interval { starts_at: bucket.starts_at, ends_at: bucket.ends_at };
+        cut(bucket.pairs).map(move |pairs| piece(interval, pairs))
+    })
+}
+
+fn digested<V>(pairs: Vec<(Digest16, Kept<V>)>) -> Vec<Digested<V>> {
+    pairs.into_iter().map(|(digest, value)| Digested { digest, value }).collect()
 }
 
 /// The pairs of a map in lists of [`PAIRS_MAX`].

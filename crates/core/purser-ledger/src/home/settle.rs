@@ -17,7 +17,7 @@ use crate::codec;
 use crate::command::{HoldNumber, Item};
 use crate::digest::{Digest32, hash_of};
 use crate::entry::{Bucket, Entry, Fact, Move, allocation_genesis};
-use crate::hold::{Hold, Portion, Source, Spend, sum};
+use crate::hold::{Hold, Portion, Source, Spend, add_spend, sum};
 use crate::lot::LotTerms;
 use crate::protocol::{Booked, Mode, Report};
 use crate::rejection::Rejection;
@@ -391,18 +391,6 @@ fn has_spent_before(hold: &Hold, entry: &Entry) -> bool {
     let ever = [hold.captured, hold.reclaimed.unwrap_or_default()];
     let now = entry.moves.iter().filter(|step| step.to == Bucket::Used).map(|step| step.amount);
     sum(ever.into_iter()) > sum(now)
-}
-
-fn add_spend(spent: &mut Vec<Spend>, source: Source, amount: Credits) {
-    if amount.is_zero() {
-        return;
-    }
-    match spent.last_mut() {
-        Some(last) if last.source == source => {
-            last.amount = sum([last.amount, amount].into_iter());
-        }
-        Some(_) | None => spent.push(Spend { source, amount }),
-    }
 }
 
 fn sum_of(portions: &[Portion]) -> Credits {
