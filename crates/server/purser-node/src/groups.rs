@@ -6,7 +6,7 @@ use purser_ledger::{AccountName, Ledger};
 use purser_raft::{ChangeError, Group, GroupId, GroupStatus, Host, NodeId, OpenError, Role};
 
 use crate::settings::NodeSettings;
-use crate::shards::ShardCount;
+use crate::shards::{Shard, ShardCount};
 
 /// All groups, by shard.
 pub(crate) struct Groups {
@@ -40,10 +40,11 @@ pub enum GroupsError {
 impl Groups {
     /// Opens the groups; founds those that have no members yet, if the settings say so.
     pub(crate) async fn open(host: &Host, settings: &NodeSettings) -> Result<Self, GroupsError> {
-        let peers = settings.peers.keys().copied();
+        let peers = settings.peers.iter().filter(|(_, peer)| peer.region == settings.region);
+        let peers = peers.map(|(node, _)| *node);
         let voters: BTreeSet<NodeId> = peers.chain([settings.node]).collect();
         let mut groups = Vec::new();
-        for id in settings.shards.groups() {
+        for id in settings.region_number().groups(settings.shards) {
             let group = host.group(id, Ledger::default(), settings.group).await;
             let group = group.map_err(|source| GroupsError::Open { group: id, source })?;
             if settings.bootstrap {
@@ -57,14 +58,17 @@ impl Groups {
 
     /// The group that an account belongs to.
     pub(crate) fn of(&self, account: &AccountName) -> &Group<Ledger> {
-        let GroupId(shard) = self.shards.group_of(account);
-        let shard = usize::try_from(shard).expect("there are at most 1,024 shards");
-        self.groups.get(shard).expect("there is a group for each shard")
+        self.of_shard(self.shards.shard_of(account)).expect("there is a group for each shard")
+    }
+
+    /// The group of a shard.
+    pub(crate) fn of_shard(&self, Shard(shard): Shard) -> Option<&Group<Ledger>> {
+        self.groups.get(usize::try_from(shard).ok()?)
     }
 
     /// The group with a number.
     pub(crate) fn numbered(&self, id: GroupId) -> Option<&Group<Ledger>> {
-        self.groups.get(usize::try_from(id.0).ok()?)
+        self.groups.iter().find(|group| group.id() == id)
     }
 
     /// All groups.

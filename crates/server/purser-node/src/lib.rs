@@ -35,8 +35,8 @@ mod tasks;
 mod token;
 
 pub use config::{
-    ConfigError, LimitsConfig, NodeConfig, PeerConfig, RaftConfig, RetentionConfig, StorageConfig,
-    StorageProfile, TokenConfig,
+    ConfigError, LimitsConfig, NodeConfig, PeerConfig, RaftConfig, RegionsConfig, RetentionConfig,
+    StorageConfig, StorageProfile, TokenConfig,
 };
 pub use groups::GroupsError;
 pub use http::openapi_document;
@@ -45,8 +45,8 @@ pub use metrics::{Recorder, RecorderError};
 pub use node::{Node, StartError, Surroundings};
 pub use settings::{
     BaseUrl, ClusterName, InvalidBaseUrl, InvalidClusterName, LimitSettings, NodeSettings,
-    PeerSettings, RetentionSettings,
+    PeerSettings, RegionNumber, RegionSettings, RetentionSettings, VoucherKey,
 };
-pub use shards::{InvalidShardCount, ShardCount};
+pub use shards::{InvalidShardCount, Shard, ShardCount};
 pub use tasks::NodeFailure;
 pub use token::{InvalidTokenHash, Scope, Token, TokenHash};

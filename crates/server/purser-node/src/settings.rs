@@ -4,7 +4,7 @@
 //! value is found before a file or a port is opened. Where the values come from (a file, a
 //! development command, a test) is not known here; see [`crate::NodeConfig`] for the file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,8 +35,10 @@ pub struct NodeSettings {
     pub admin_listen: Option<SocketAddr>,
     /// Where the other nodes reach it.
     pub peer_listen: SocketAddr,
-    /// The other nodes.
+    /// The other nodes, of all regions.
     pub peers: BTreeMap<NodeId, PeerSettings>,
+    /// The regions of the cluster; nothing if it stands in one region only.
+    pub regions: Option<RegionSettings>,
     /// Whether the groups are made of this node and its peers if the data folder is new. A node
     /// that is added to a running cluster must wait to be added instead.
     pub bootstrap: bool,
@@ -59,9 +61,72 @@ pub struct NodeSettings {
     pub sweep_every: Option<Duration>,
 }
 
+impl NodeSettings {
+    /// The number of this node's region.
+    pub(crate) fn region_number(&self) -> RegionNumber {
+        let numbers = self.regions.as_ref().map(|regions| &regions.numbers);
+        let number = numbers.and_then(|numbers| numbers.get(&self.region));
+        number.copied().unwrap_or(RegionNumber::FIRST)
+    }
+}
+
+/// What a node of a cluster in several regions has to know of them. The same on all nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegionSettings {
+    /// The regions, this one too, with their numbers. A number is never used again.
+    pub numbers: BTreeMap<Region, RegionNumber>,
+    /// The nodes that vote in the Placement group: best one in each of at least three regions.
+    pub placement_voters: BTreeSet<NodeId>,
+    /// What vouchers are signed with.
+    pub voucher_key: VoucherKey,
+}
+
+/// The number of a region in its cluster: which groups are its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RegionNumber(u16);
+
+impl RegionNumber {
+    /// The first one, and that of a region that is alone.
+    pub const FIRST: Self = Self(0);
+    /// The highest number.
+    pub const MAX: u16 = 1_023;
+
+    /// Checks a number.
+    pub const fn from_u16(number: u16) -> Option<Self> {
+        if number <= Self::MAX { Some(Self(number)) } else { None }
+    }
+
+    /// The number.
+    pub const fn get(self) -> u16 {
+        self.0
+    }
+}
+
+/// The secret with which home signs vouchers: whoever knows it can let regions spend.
+#[derive(Clone, PartialEq, Eq)]
+pub struct VoucherKey([u8; 32]);
+
+impl VoucherKey {
+    /// The key made of a secret.
+    pub fn of(secret: &[u8]) -> Self {
+        let mut hasher = Sha256::new();
+        hasher.update(b"purser voucher key\0");
+        hasher.update(secret);
+        Self(hasher.finalize().into())
+    }
+}
+
+impl std::fmt::Debug for VoucherKey {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("VoucherKey(…)")
+    }
+}
+
 /// Another node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerSettings {
+    /// Where it stands.
+    pub region: Region,
     /// `host:port` of its peer listener.
     pub address: String,
     /// Where it serves the API.

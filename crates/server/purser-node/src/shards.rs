@@ -10,12 +10,27 @@ use purser_ledger::AccountName;
 use purser_raft::GroupId;
 use sha2::{Digest, Sha256};
 
+use crate::settings::RegionNumber;
+
 /// How many shards a cluster's accounts are spread over. Each is a Raft group of its own.
 ///
 /// More spread the work over more leaders; each costs a few tasks, a snapshot file and its
 /// heartbeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShardCount(NonZeroU32);
+
+/// One of the parts that the accounts of a cluster are spread over. An account belongs to the same
+/// one in every region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Shard(pub u32);
+
+impl RegionNumber {
+    /// The groups of a region, in the order of their shards.
+    pub(crate) fn groups(self, shards: ShardCount) -> impl Iterator<Item = GroupId> {
+        let first = u32::from(self.get()) * ShardCount::MAX;
+        shards.shards().map(move |Shard(shard)| GroupId(first + shard))
+    }
+}
 
 /// The number of shards is none, or more than [`ShardCount::MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -39,15 +54,15 @@ impl ShardCount {
         self.0.get()
     }
 
-    /// All groups, one for each shard.
-    pub fn groups(self) -> impl Iterator<Item = GroupId> {
-        (0..self.get()).map(GroupId)
+    /// All shards.
+    pub fn shards(self) -> impl Iterator<Item = Shard> {
+        (0..self.get()).map(Shard)
     }
 
-    /// The group of an account.
+    /// The shard of an account.
     ///
     /// By a cryptographic hash, so that nobody can choose tenant names that all meet in one shard.
-    pub fn group_of(self, account: &AccountName) -> GroupId {
+    pub fn shard_of(self, account: &AccountName) -> Shard {
         let mut hasher = Sha256::new();
         // Neither name can contain the separator.
         hasher.update(account.tenant.as_str());
@@ -55,7 +70,7 @@ impl ShardCount {
         hasher.update(account.unit.as_str());
         let digest: [u8; 32] = hasher.finalize().into();
         let [a, b, c, d, ..] = digest;
-        GroupId(u32::from_be_bytes([a, b, c, d]) % self.get())
+        Shard(u32::from_be_bytes([a, b, c, d]) % self.get())
     }
 }
 
@@ -73,7 +88,7 @@ mod tests {
     #[track_caller]
     fn check_shard(tenant: &str, unit: &str, expected: u32) {
         let sixteen = ShardCount::from_u32(16).unwrap();
-        assert_eq!(sixteen.group_of(&account(tenant, unit)), GroupId(expected), "{tenant} {unit}");
+        assert_eq!(sixteen.shard_of(&account(tenant, unit)), Shard(expected), "{tenant} {unit}");
     }
 
     /// Golden: these numbers say where ledgers lie on disks. They may never change.
@@ -90,16 +105,25 @@ mod tests {
         let shards = ShardCount::from_u32(8).unwrap();
         let mut counts = [0_u32; 8];
         for number in 0..8_000 {
-            let GroupId(shard) = shards.group_of(&account(&format!("t{number}"), "credits"));
+            let Shard(shard) = shards.shard_of(&account(&format!("t{number}"), "credits"));
             counts[usize::try_from(shard).unwrap()] += 1;
         }
         assert!(counts.iter().all(|count| (900..1_100).contains(count)), "{counts:?}");
+    }
+
+    /// Golden: group numbers name files and are on the wire.
+    #[test]
+    fn each_region_has_groups_of_its_own() {
+        let two = ShardCount::from_u32(2).unwrap();
+        let groups = |number| RegionNumber::from_u16(number).unwrap().groups(two);
+        assert_eq!(groups(0).collect::<Vec<_>>(), [GroupId(0), GroupId(1)]);
+        assert_eq!(groups(3).collect::<Vec<_>>(), [GroupId(3_072), GroupId(3_073)]);
     }
 
     #[test]
     fn there_is_at_least_one_shard() {
         assert_eq!(ShardCount::from_u32(0), Err(InvalidShardCount));
         assert_eq!(ShardCount::from_u32(ShardCount::MAX + 1), Err(InvalidShardCount));
-        assert_eq!(ShardCount::from_u32(1).unwrap().group_of(&account("a", "b")), GroupId(0));
+        assert_eq!(ShardCount::from_u32(1).unwrap().shard_of(&account("a", "b")), Shard(0));
     }
 }

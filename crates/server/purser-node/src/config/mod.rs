@@ -5,6 +5,7 @@
 //! form that the rest of the crate accepts. Secrets stand in files of their own, named by path.
 //! All keys exist since v0.1.
 
+mod regions;
 mod sections;
 mod tokens;
 
@@ -18,12 +19,13 @@ use purser_raft::NodeId;
 use purser_types::{IdError, Region};
 use serde::Deserialize;
 
+pub use self::regions::RegionsConfig;
 pub use self::sections::{
     LimitsConfig, PeerConfig, RaftConfig, RetentionConfig, StorageConfig, StorageProfile,
 };
 pub use self::tokens::TokenConfig;
 use crate::settings::{
-    ClusterName, InvalidBaseUrl, InvalidClusterName, NodeSettings, PeerSettings,
+    ClusterName, InvalidBaseUrl, InvalidClusterName, NodeSettings, PeerSettings, RegionSettings,
 };
 use crate::shards::{InvalidShardCount, ShardCount};
 use crate::token::{InvalidTokenHash, Token};
@@ -48,9 +50,11 @@ pub struct NodeConfig {
     pub admin_listen: Option<SocketAddr>,
     /// Where the other nodes reach this one.
     pub peer_listen: SocketAddr,
-    /// The other nodes of the cluster.
+    /// The other nodes of the cluster, of all its regions.
     #[serde(default)]
     pub peer: Vec<PeerConfig>,
+    /// The regions of the cluster; to be left out if it stands in one region only.
+    pub regions: Option<RegionsConfig>,
     /// Set it on a node that is added to a running cluster: it then waits until an operator adds it
     /// instead of founding groups with its peers.
     #[serde(default)]
@@ -140,6 +144,21 @@ pub enum ConfigError {
         #[source]
         source: InvalidBaseUrl,
     },
+    /// A peer stands in another region, and no regions are named.
+    #[error("regions: missing, though a peer stands in another region")]
+    RegionsMissing,
+    /// A region that stands nowhere in the table, or a table that contradicts itself.
+    #[error("regions: {0}")]
+    Regions(String),
+    /// The file with the secret for vouchers could not be read.
+    #[error("regions: voucher-key-file {} could not be read", path.display())]
+    VoucherKey {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
     /// Timings that no group could live with.
     #[error(
         "raft: needs 0 < 2 * heartbeat-ms <= election-min-ms < election-max-ms, snapshot-step-ms > 0"
@@ -218,6 +237,7 @@ impl NodeConfig {
             admin_listen: self.admin_listen,
             peer_listen: self.peer_listen,
             peers: self.peers()?,
+            regions: self.regions()?,
             bootstrap: !self.join,
             shards: ShardCount::from_u32(self.shards)?,
             timings: self.raft.validate()?,
@@ -233,12 +253,24 @@ impl NodeConfig {
     fn peers(&self) -> Result<BTreeMap<NodeId, PeerSettings>, ConfigError> {
         let mut peers = BTreeMap::new();
         for peer in &self.peer {
-            let known = peers.insert(NodeId(peer.node), peer.validate()?);
+            let own = Region::parse(&self.region).map_err(ConfigError::Region)?;
+            let known = peers.insert(NodeId(peer.node), peer.validate(own)?);
             if known.is_some() || peer.node == self.node {
                 return Err(ConfigError::PeerTwice(peer.node));
             }
         }
         Ok(peers)
+    }
+
+    fn regions(&self) -> Result<Option<RegionSettings>, ConfigError> {
+        let own = Region::parse(&self.region).map_err(ConfigError::Region)?;
+        let peers = self.peers()?;
+        let here = |region| peers.values().all(|peer| peer.region == region);
+        match &self.regions {
+            Some(regions) => regions.validate((NodeId(self.node), own), &peers).map(Some),
+            None if here(own) => Ok(None),
+            None => Err(ConfigError::RegionsMissing),
+        }
     }
 
     fn tokens(&self) -> Result<Vec<Arc<Token>>, ConfigError> {

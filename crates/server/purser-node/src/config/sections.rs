@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use purser_raft::{GroupSettings, RaftTimings, WalSettings};
-use purser_types::Span;
+use purser_types::{Region, Span};
 use serde::Deserialize;
 
 use super::ConfigError;
@@ -21,10 +21,14 @@ pub struct PeerConfig {
     pub api_url: String,
     /// `http://host:port` of its `admin-listen`, if it has one.
     pub admin_url: Option<String>,
+    /// The region it stands in; this node's if left out.
+    pub region: Option<String>,
 }
 
 impl PeerConfig {
-    pub(super) fn validate(&self) -> Result<PeerSettings, ConfigError> {
+    pub(super) fn validate(&self, own: Region) -> Result<PeerSettings, ConfigError> {
+        let region = self.region.as_deref().map_or(Ok(own), Region::parse);
+        let region = region.map_err(ConfigError::Region)?;
         let has_port = self.address.rsplit_once(':').is_some_and(|(host, port)| {
             !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port != 0)
         });
@@ -40,7 +44,7 @@ impl PeerConfig {
             Some(text) => url("admin-url", text)?,
             None => api.clone(),
         };
-        Ok(PeerSettings { address: self.address.clone(), api, admin })
+        Ok(PeerSettings { region, address: self.address.clone(), api, admin })
     }
 }
 

@@ -193,7 +193,15 @@ pub(crate) async fn open_with(caller: &Caller, tenant: &str, credits: u64) {
 fn as_peer(settings: &NodeSettings) -> (NodeId, PeerSettings) {
     let api = BaseUrl::of(settings.listen);
     let admin = settings.admin_listen.map_or_else(|| api.clone(), BaseUrl::of);
-    (settings.node, PeerSettings { address: settings.peer_listen.to_string(), api, admin })
+    (
+        settings.node,
+        PeerSettings {
+            region: settings.region,
+            address: settings.peer_listen.to_string(),
+            api,
+            admin,
+        },
+    )
 }
 
 fn node_settings(node: NodeId, data_dir: std::path::PathBuf) -> NodeSettings {
@@ -206,6 +214,7 @@ fn node_settings(node: NodeId, data_dir: std::path::PathBuf) -> NodeSettings {
         listen: anywhere,
         admin_listen: None,
         peer_listen: anywhere,
+        regions: None,
         peers: BTreeMap::new(),
         bootstrap: true,
         shards: ShardCount::from_u32(2).unwrap(),

@@ -295,6 +295,7 @@ fn config(layout: &DevLayout, place: &NodePlace) -> NodeConfig {
         address: other.peer.to_string(),
         api_url: format!("http://{}", other.api),
         admin_url: None,
+        region: None,
     });
     let (election_min_ms, election_max_ms) = ELECTION_MS;
     NodeConfig {
@@ -306,6 +307,7 @@ fn config(layout: &DevLayout, place: &NodePlace) -> NodeConfig {
         admin_listen: None,
         peer_listen: place.peer,
         peer: peer.collect(),
+        regions: None,
         join: false,
         shards: SHARDS,
         grace_ms: millis(super::GRACE),

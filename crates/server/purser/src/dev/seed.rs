@@ -163,7 +163,7 @@ mod tests {
         let accounts = LOTS
             .iter()
             .map(|lot| AccountName { tenant: tenant(lot.tenant), unit: Unit::credits() });
-        let used: BTreeSet<_> = accounts.map(|account| shards.group_of(&account)).collect();
-        assert_eq!(used, shards.groups().collect());
+        let used: BTreeSet<_> = accounts.map(|account| shards.shard_of(&account)).collect();
+        assert_eq!(used, shards.shards().collect());
     }
 }
