@@ -169,7 +169,9 @@ impl Figures {
             debt: field("debt"),
         };
         let Self { granted, available, held, used, expired, voided, debt } = figures;
-        let there = available + held + used + expired + voided;
+        let allocated = balance["allocated"].as_object().map(|regions| regions.values());
+        let allocated: u64 = allocated.into_iter().flatten().map(number).sum();
+        let there = available + held + used + expired + voided + allocated;
         assert_eq!(granted + debt, there, "the balance does not add up: {balance:#}");
         figures
     }

@@ -32,9 +32,9 @@ pub fn free_address() -> SocketAddr {
 /// process id, so two test processes start to look at different places.
 pub fn free_dev_base() -> u16 {
     const FIRST: u16 = 10_000;
-    const STRIDE: u16 = 20;
-    const PLACES: u16 = 1_000;
-    let start = u16::try_from(std::process::id() % u32::from(PLACES)).expect("below 1,000");
+    const STRIDE: u16 = 40;
+    const PLACES: u16 = 500;
+    let start = u16::try_from(std::process::id() % u32::from(PLACES)).expect("below 500");
     let mut places = (0..PLACES).map(|step| (start + step) % PLACES);
     let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
     let base = places.find_map(|place| {
@@ -44,7 +44,7 @@ pub fn free_dev_base() -> u16 {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, base));
         (all_free && given.insert(address)).then_some(base)
     });
-    base.expect("of 1,000 ranges of ports, one is free")
+    base.expect("of 500 ranges of ports, one is free")
 }
 
 /// Asks the system for a port. The listener is closed at once: what is given out stays ours because

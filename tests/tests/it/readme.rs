@@ -11,7 +11,7 @@ use purser_tests::{
     Account, Api, Ended, Load, Running, Signal, free_dev_base, leaders, run, wait_for,
 };
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -43,10 +43,11 @@ struct Dev {
 }
 
 impl Dev {
-    fn start() -> Self {
+    fn start(more: &[&str]) -> Self {
         let (base, data) = (free_dev_base(), tempfile::tempdir().expect("a temporary folder"));
         let folder = data.path().join("dev").display().to_string();
-        let arguments = ["dev", "--base-port", &base.to_string(), "--data", &folder];
+        let base_port = base.to_string();
+        let arguments = [&["dev", "--base-port", &base_port, "--data", &folder], more].concat();
         let running = Running::start(arguments, &data.path().join("output"));
         Self { running, base, _data: data }
     }
@@ -54,6 +55,11 @@ impl Dev {
     /// The front door.
     fn api(&self) -> Api {
         Api::new(format!("http://127.0.0.1:{}", self.base), "dev")
+    }
+
+    /// The node whose API is so many ports above the front door.
+    fn node(&self, distance: u16) -> Api {
+        Api::new(format!("http://127.0.0.1:{}", self.base + distance), "dev")
     }
 
     /// The banner, once its last line is there.
@@ -134,7 +140,7 @@ async fn paste_without_curl(line: &str, api: &Api) -> (u16, Value) {
 
 #[tokio::test]
 async fn the_first_command_shows_what_to_paste_and_it_works() {
-    let mut dev = Dev::start();
+    let mut dev = Dev::start(&[]);
     let banner = dev.banner().await;
     assert!(banner.len() <= 10, "a small terminal has room for ten lines: {banner:#?}");
     assert!(banner[0].starts_with("Purser "), "{banner:#?}");
@@ -161,16 +167,20 @@ async fn the_first_command_shows_what_to_paste_and_it_works() {
 
 #[tokio::test]
 async fn a_killed_node_of_the_development_cluster_is_not_missed() {
-    let mut dev = Dev::start();
+    let mut dev = Dev::start(&["--nodes", "3"]);
     dev.banner().await;
     dev.wait_until_ready().await;
-    let api = dev.api();
-    let spender = vec![Account::open(&api, "spender", 1_000_000).await];
-    let load = Load::start(4, &[api], &spender);
+    // The nodes of one region, so that all is decided at home and stands in its ledger.
+    let us: Vec<Api> = (0..3).map(|place| dev.node(10 + place)).collect();
+    let spender = vec![Account::open(&us[0], "spender", 1_000_000).await];
+    let load = Load::start(4, &us, &spender);
     load.wait_for_calls(20).await;
 
-    let leaders = leaders(&dev.api()).await;
-    let name = format!("us/{}", leaders.values().next().expect("somebody leads"));
+    let leaders = leaders(&us[0]).await;
+    let leader = *leaders.values().next().expect("somebody leads");
+    let status = dev.control(&["status", "--json"]).await;
+    let name =
+        node_of(&status, |node| node["id"] == leader)["node"].as_str().expect("a name").to_owned();
     let killed = dev.control(&["kill", &name]).await;
     killed.check_code(0);
     load.wait_for_calls(50).await;
@@ -192,8 +202,12 @@ async fn a_killed_node_of_the_development_cluster_is_not_missed() {
 }
 
 fn node_state(status: &Ended, name: &str) -> String {
+    let node = node_of(status, |node| node["node"] == *name);
+    node["state"].as_str().expect("a state").to_owned()
+}
+
+fn node_of(status: &Ended, is_it: impl Fn(&Value) -> bool) -> Value {
     let status: Value = serde_json::from_str(&status.check_code(0).stdout).expect("JSON");
-    let nodes = status["nodes"].as_array().expect("nodes").iter();
-    let node = nodes.into_iter().find(|node| node["node"] == *name).unwrap_or(&json!(null));
-    node["state"].as_str().unwrap_or("not there").to_owned()
+    let nodes = status["nodes"].as_array().expect("nodes");
+    nodes.iter().find(|node| is_it(node)).expect("the node is there").clone()
 }

@@ -1,7 +1,7 @@
 //! What commands are answered with.
 
 use minicbor::{Decode, Encode};
-use purser_types::{Credits, LogTime, Position, Sequence};
+use purser_types::{Credits, Generation, LogTime, Position, Sequence};
 
 use crate::balance::Balance;
 use crate::digest::Digest16;
@@ -19,6 +19,17 @@ pub enum Answer {
         /// That many.
         accounts: u32,
     },
+    /// Who decides a call that a region wants to pass on.
+    PassedOn(PassedOn),
+}
+
+/// Who decides a call that a region wants to pass on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PassedOn {
+    /// Home does. If the call can be noted, it is: no book of this region decides it any more.
+    ToHome,
+    /// The book of this generation has, and has the answer.
+    Decided(Generation),
 }
 
 /// How one item ended.

@@ -4,6 +4,8 @@
 //! callers leave out are filled in before the log, so that two spellings of one request are one
 //! request.
 
+mod allocating;
+
 use std::collections::BTreeMap;
 
 use minicbor::{Decode, Encode};
@@ -11,9 +13,10 @@ use purser_types::{
     Credits, Generation, IdempotencyKey, LogTime, Owner, Region, Sequence, Span, TenantId, Unit,
 };
 
+pub use self::allocating::{Allocate, Return, SetAllocation, TakeBack, Transfer, WriteOff};
 use crate::digest::{Digest16, digest16};
 use crate::policy::{Policy, PolicyChange};
-use crate::protocol::{Mode, Report, Voucher};
+use crate::protocol::{Report, Voucher};
 
 /// The name of an account: a tenant and a unit. One account is one sequence of entries.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
@@ -52,6 +55,21 @@ pub enum Command {
         #[n(0)]
         accounts_max: u32,
     },
+    /// In a region: notes that home decides a keyed call, before the call is passed on. From then on
+    /// no book of the region decides it (R10).
+    #[n(2)]
+    PassOn {
+        /// The account.
+        #[n(0)]
+        account: AccountName,
+        /// The call. Only an authorize or a charge under a key is noted: nothing else can be decided
+        /// in two places.
+        #[n(1)]
+        item: Box<Item>,
+        /// How long home remembers the call's key.
+        #[n(2)]
+        retention: Span,
+    },
 }
 
 impl Command {
@@ -70,6 +88,29 @@ pub struct Item {
     /// What is asked.
     #[n(1)]
     pub operation: Operation,
+    /// At home: what the leader has found out about credits that are out in regions, if the call was
+    /// short of credits before. It is not part of what is asked, and a call that can be paid is not
+    /// refused for it.
+    #[n(2)]
+    pub shortage: Option<Shortage>,
+}
+
+/// Why nobody can pay for a call that home itself cannot pay.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum Shortage {
+    /// All that is out would not suffice, or has come home.
+    #[n(0)]
+    Exhausted,
+    /// What could pay is in regions that did not answer.
+    #[n(1)]
+    Stranded {
+        /// What is out there.
+        #[n(0)]
+        amount: Credits,
+        /// Where; each region that has an allocation at most once.
+        #[n(1)]
+        regions: Vec<Region>,
+    },
 }
 
 /// The circumstances of an operation. None of this changes what the operation does.
@@ -221,6 +262,9 @@ pub enum Operation {
     /// At home: ends an allocation of which nothing more will be heard.
     #[n(23)]
     WriteOff(#[n(0)] WriteOff),
+    /// At home: asks credits back from one region for another, which gets what comes back of them.
+    #[n(24)]
+    Transfer(#[n(0)] Transfer),
 }
 
 /// See [`Operation::Open`].
@@ -445,73 +489,35 @@ pub struct Close {
     pub confirm: Confirm,
 }
 
-/// See [`Operation::Allocate`].
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub struct Allocate {
-    /// For whom. A region without an open allocation gets a new one.
-    #[n(0)]
-    pub region: Region,
-    /// How much more. None opens an allocation with nothing in it.
-    #[n(1)]
-    pub amount: Credits,
-}
-
-/// See [`Operation::SetAllocation`]. What it does not name stays as it is.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub struct SetAllocation {
-    /// Whose.
-    #[n(0)]
-    pub owner: Owner,
-    /// How much it may spend beyond what it was granted.
-    #[n(1)]
-    pub overdraft: Option<Credits>,
-    /// What it may do.
-    #[n(2)]
-    pub mode: Option<Mode>,
-    /// A new recall: how much of its free credits it may keep.
-    #[n(3)]
-    pub keep: Option<Credits>,
-}
-
-/// See [`Operation::TakeBack`].
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub struct TakeBack {
-    /// The allocation.
-    #[n(0)]
-    pub owner: Owner,
-    /// Whether an operator has decided it, whatever the cap says. The state that was shown.
-    #[n(1)]
-    pub forced: Option<Confirm>,
-}
-
-/// See [`Operation::WriteOff`].
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub struct WriteOff {
-    /// The allocation.
-    #[n(0)]
-    pub owner: Owner,
-    /// The state that the operator saw.
-    #[n(1)]
-    pub confirm: Confirm,
-}
-
-/// See [`Operation::Return`].
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub struct Return {
-    /// How much of its free credits the region keeps.
-    #[n(0)]
-    pub keep: Credits,
-    /// The recall that this answers; 0 if the region gives of its own accord.
-    #[n(1)]
-    pub recall: u64,
-}
-
 /// A destructive act names the state its dry run showed, so that it can not hit another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(transparent)]
 pub struct Confirm(#[n(0)] pub Sequence);
 
+impl Operation {
+    /// Whether this begins something: whatever does not names what it is about, and that has one owner.
+    pub(crate) const fn begins(&self) -> bool {
+        matches!(self, Self::Authorize(_) | Self::Charge(_))
+    }
+
+    /// Whether this wants the tenant's credits for work.
+    pub(crate) const fn spends(&self) -> bool {
+        matches!(self, Self::Authorize(_) | Self::Charge(_) | Self::Capture(_))
+    }
+}
+
 impl Item {
+    /// An operation and the circumstances in which it was asked for.
+    pub const fn new(context: Context, operation: Operation) -> Self {
+        Self { context, operation, shortage: None }
+    }
+
+    /// The digest of the key, if this begins something.
+    pub(crate) fn key_of_beginning(&self) -> Option<Digest16> {
+        let key = self.context.key.as_ref().filter(|_| self.operation.begins())?;
+        Some(digest16(key.as_str().as_bytes()))
+    }
+
     /// What a repeat is recognized by; nothing without a key.
     ///
     /// The fingerprint is of the operation with defaults filled in, and of nothing else: not of

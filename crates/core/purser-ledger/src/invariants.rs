@@ -42,7 +42,8 @@ pub fn check_ledger(ledger: &Ledger) -> Result<(), Violation> {
     for account in ledger.accounts() {
         check(account)?;
     }
-    group_agenda_is_true(ledger)
+    group_agenda_is_true(ledger)?;
+    group_overview_is_true(ledger)
 }
 
 /// INV-11: the group's agenda names each account once, at the instant at which it is next due.
@@ -51,6 +52,18 @@ fn group_agenda_is_true(ledger: &Ledger) -> Result<(), Violation> {
     let expected: BTreeSet<_> = ledger.accounts().filter_map(next).collect();
     let actual: BTreeSet<_> = ledger.agenda().collect();
     holds(11, expected == actual, || format!("agenda {actual:?}, expected {expected:?}"))
+}
+
+/// INV-15: the group lists exactly the accounts that regions have something of, and what is owed
+/// besides adds up to what it says.
+fn group_overview_is_true(ledger: &Ledger) -> Result<(), Violation> {
+    let expected: Vec<_> =
+        ledger.accounts().filter(|it| it.has_to_do_with_regions()).map(|it| it.number()).collect();
+    let actual: Vec<_> = ledger.accounts_with_allocations().map(|it| it.number()).collect();
+    holds(15, expected == actual, || format!("listed {actual:?}, expected {expected:?}"))?;
+    let (owed, stated) =
+        (total(ledger.accounts().map(|it| it.allowed_debt())), ledger.overspend().allowed_debt);
+    holds(15, owed == stated, || format!("{owed} are owed without a region, {stated} stated"))
 }
 
 /// INV-1: `granted + debt = available + held + used + expired + voided + returned + Σ allocated`.
@@ -296,7 +309,7 @@ mod tests {
         let operations = [Operation::Open(open), grant(20, Some(soon)), grant(80, None), authorize];
         let (mut ledger, mut history) = (Ledger::default(), Memory::default());
         for operation in operations {
-            let items = vec![Item { context: Context::default(), operation }];
+            let items = vec![Item::new(Context::default(), operation)];
             let command = Command::at_home(name.clone(), items);
             let id = OperationId::default();
             ledger.apply_command(&command, LogTime::ZERO, id, &mut history).unwrap();

@@ -1,5 +1,9 @@
 //! A group's ledger: its accounts, and the machine that consensus hosts.
 
+mod marks;
+mod overview;
+mod passing;
+
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -9,7 +13,11 @@ use purser_types::{
     OperationId, Stamped,
 };
 
-use crate::account::{Account, AccountNumber, Piece, Scribe};
+pub(crate) use self::marks::Mark;
+use self::marks::Marks;
+pub use self::overview::Overspend;
+use self::overview::{Overview, Part};
+use crate::account::{Account, AccountNumber, Digested, Piece, Scribe, pieces_of_marks};
 use crate::answer::{Answer, Outcome};
 use crate::codec;
 use crate::command::{AccountName, Command, Item, Operation};
@@ -29,6 +37,9 @@ pub struct Ledger {
     numbers: CowMap<Digest16, AccountNumber>,
     /// When something is next due in which account. An account is at most once in here.
     agenda: CowMap<(LogTime, AccountNumber), ()>,
+    /// Calls that this region has passed on to home.
+    marks: Marks,
+    overview: Overview,
 }
 
 /// The rules by which this release decides. Replicas of one group must decide alike, so a change of
@@ -110,6 +121,7 @@ impl Ledger {
         history: &mut dyn History,
     ) -> Result<Answer, ApplyError> {
         self.log_time = self.log_time.max(now);
+        self.marks.forget(self.log_time);
         let mut scribe = Scribe { history, operation };
         match command {
             Command::Account { account, items, generation } => {
@@ -119,6 +131,9 @@ impl Ledger {
             Command::Sweep { accounts_max } => {
                 let accounts = self.sweep(*accounts_max, &mut scribe)?;
                 Ok(Answer::Swept { accounts })
+            }
+            Command::PassOn { account, item, retention } => {
+                Ok(Answer::PassedOn(self.pass_on(account, item, *retention)))
             }
         }
     }
@@ -134,7 +149,8 @@ impl Ledger {
             Ok(number) => number,
             Err(refusal) => return Ok(vec![Outcome::refused(refusal); items.len()]),
         };
-        self.change(number, |account, now| account.apply(items, now, scribe))
+        let bars = self.bars(name, generation, items);
+        self.change(number, |account, now| account.apply(items, &bars, now, scribe))
     }
 
     /// The book's number; a new one if all that is asked is to open it.
@@ -192,7 +208,7 @@ impl Ledger {
         Ok(swept)
     }
 
-    /// The one place where an account changes: it keeps the group's agenda true.
+    /// The one place where an account changes.
     fn change<T>(
         &mut self,
         number: AccountNumber,
@@ -200,18 +216,27 @@ impl Ledger {
     ) -> Result<T, HistoryError> {
         let slot = self.accounts.get_mut(&number).expect("INV-11: the agenda names known accounts");
         let account = Arc::make_mut(slot);
-        let due_before = account.next_due();
+        let before = Part::of(account);
         let result = change(account, self.log_time);
-        let due_after = account.next_due();
-        if due_before != due_after {
-            if let Some(at) = due_before {
+        let after = Part::of(account);
+        self.replace(number, before, after);
+        result
+    }
+
+    /// Keeps true what the group knows of its accounts.
+    fn replace(&mut self, number: AccountNumber, before: Part, after: Part) {
+        if before == after {
+            return;
+        }
+        if before.next_due != after.next_due {
+            if let Some(at) = before.next_due {
                 self.agenda.remove(&(at, number));
             }
-            if let Some(at) = due_after {
+            if let Some(at) = after.next_due {
                 self.agenda.insert((at, number), ());
             }
         }
-        result
+        self.overview.replace(number, before, after);
     }
 }
 
@@ -246,7 +271,8 @@ impl Machine for Ledger {
         let numbers: Vec<Arc<Account>> =
             self.accounts.iter().map(|(_, account)| Arc::clone(account)).collect();
         let pieces = numbers.into_iter().flat_map(Account::pieces);
-        Box::new(codec::pack(std::iter::once(preamble).chain(pieces)))
+        let marks = pieces_of_marks(self.marks.pairs());
+        Box::new(codec::pack(std::iter::once(preamble).chain(marks).chain(pieces)))
     }
 
     fn restore(chunks: &mut dyn Iterator<Item = Vec<u8>>) -> Result<Self, CorruptSnapshot> {
@@ -282,6 +308,11 @@ impl Restoring {
                 self.account = Some(Account::from_header(*header));
                 Ok(())
             }
+            (Piece::PassedOn(marks), _) => {
+                let marks = marks.into_iter().map(Digested::into_pair);
+                marks.for_each(|(call, kept)| self.ledger.marks.add(call, kept));
+                Ok(())
+            }
             (piece, Some(account)) => account.add_piece(piece),
             (_, None) => Err(CorruptSnapshot("a piece before the first account".into())),
         }
@@ -290,9 +321,7 @@ impl Restoring {
     fn end_account(&mut self) {
         let Some(account) = self.account.take() else { return };
         let ledger = &mut self.ledger;
-        if let Some(at) = account.next_due() {
-            ledger.agenda.insert((at, account.number()), ());
-        }
+        ledger.replace(account.number(), Part::default(), Part::of(&account));
         ledger.add(account.number(), account);
     }
 

@@ -26,6 +26,7 @@ mod entry;
 mod hold;
 mod home;
 pub mod invariants;
+pub mod lease;
 mod ledger;
 mod lot;
 mod policy;
@@ -38,25 +39,25 @@ mod standing;
 mod time_ring;
 
 pub use account::{Account, AccountNumber, AsOf, CheckVerdict, Head};
-pub use answer::{Answer, Last, Outcome, Receipt};
+pub use answer::{Answer, Last, Outcome, PassedOn, Receipt};
 pub use balance::{Balance, BalanceError, Total};
 pub use chain::{Hashed, Record};
 pub use command::{
     AccountName, Adjust, Allocate, Authorize, Capture, Category, Charge, Close, Command, Confirm,
     Context, Extend, Grant, HoldNumber, IfExpired, Item, LotNumber, Metadata, MetadataTooLarge,
-    Open, Operation, Reclaim, Refund, Release, Return, SetAllocation, TakeBack, Target, Void,
-    WriteOff,
+    Open, Operation, Reclaim, Refund, Release, Return, SetAllocation, Shortage, TakeBack, Target,
+    Transfer, Void, WriteOff,
 };
 pub use digest::{Digest16, Digest32, hash_of};
 pub use entry::{Bucket, Entry, Fact, Move, Posting, allocation_genesis, genesis_hash};
 pub use hold::{Hold, HoldKind, HoldState, Portion, Source, Spend};
 pub use home::{
-    AllocatedLot, Allocation, AllocationStatus, Bound, SameRequest, Settlement, SettlementClass,
-    Shipped,
+    AllocatedLot, Allocation, AllocationStatus, Bound, PendingTransfer, SameRequest, Settlement,
+    SettlementClass, Shipped,
 };
-pub use ledger::Ledger;
+pub use ledger::{Ledger, Overspend};
 pub use lot::{Lot, LotPhase, LotStatus, LotTerms};
-pub use policy::{Policy, PolicyChange, RefundExpired};
+pub use policy::{OnExpiry, Policy, PolicyChange, RefundExpired};
 pub use protocol::{Booked, Mode, Recall, Report, Voucher, VoucherLot};
 pub use purser_types::codec;
 pub use region::BookPhase;

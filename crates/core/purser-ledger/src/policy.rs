@@ -24,6 +24,11 @@ pub struct Policy {
     #[n(4)]
     #[cbor(skip_if = "crate::codec::is_none")]
     pub takeback_cap: Credits,
+    /// What becomes of an allocation that is not renewed in time, where nothing else is said of it: a
+    /// change is for allocations to come.
+    #[n(5)]
+    #[cbor(skip_if = "crate::codec::is_none")]
+    pub on_expiry: OnExpiry,
 }
 
 /// A change of policy: what it does not name stays as it is, whatever that is by then.
@@ -44,6 +49,33 @@ pub struct PolicyChange {
     /// See [`Policy::takeback_cap`].
     #[n(4)]
     pub takeback_cap: Option<Credits>,
+    /// See [`Policy::on_expiry`].
+    #[n(5)]
+    pub on_expiry: Option<OnExpiry>,
+}
+
+/// What becomes of an allocation whose lease has run out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum OnExpiry {
+    /// The region keeps it, and may spend what it has. Home takes nothing back without a report.
+    #[n(0)]
+    #[default]
+    Keep,
+    /// The region spends nothing more, and home takes it back, within the policy's cap.
+    #[n(1)]
+    TakeBack,
+}
+
+impl OnExpiry {
+    /// How long a lease lasts. A region that is to stop at its end is heard of more often, and given up
+    /// sooner.
+    pub const fn term(self) -> Span {
+        match self {
+            Self::Keep => Span::from_secs(300),
+            Self::TakeBack => Span::from_secs(60),
+        }
+    }
 }
 
 impl Policy {
@@ -55,6 +87,7 @@ impl Policy {
             key_retention: change.key_retention.unwrap_or(self.key_retention),
             record_retention: change.record_retention.unwrap_or(self.record_retention),
             takeback_cap: change.takeback_cap.unwrap_or(self.takeback_cap),
+            on_expiry: change.on_expiry.unwrap_or(self.on_expiry),
         }
     }
 }
@@ -82,6 +115,7 @@ impl Default for Policy {
             key_retention: Span::from_days(1),
             record_retention: Span::from_days(400),
             takeback_cap: Credits::ZERO,
+            on_expiry: OnExpiry::Keep,
         }
     }
 }

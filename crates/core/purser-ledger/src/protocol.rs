@@ -17,6 +17,7 @@ use purser_types::{Credits, Epoch, Owner, Sequence, Span};
 use crate::command::{AccountName, HoldNumber, LotNumber};
 use crate::digest::Digest32;
 use crate::lot::LotTerms;
+use crate::policy::OnExpiry;
 
 /// Home's word for what a region may spend under one allocation.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -61,6 +62,10 @@ pub struct Voucher {
     /// Holds and charges that the region is to undo: the same requests were decided elsewhere before.
     #[n(12)]
     pub reversals: Vec<HoldNumber>,
+    /// What becomes of the allocation when its lease has run out.
+    #[n(13)]
+    #[cbor(skip_if = "crate::codec::is_none")]
+    pub on_expiry: OnExpiry,
 }
 
 /// A lot in a voucher.

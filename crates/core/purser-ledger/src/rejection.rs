@@ -1,7 +1,7 @@
 //! The ledger's "no": an answer, not a fault.
 
 use minicbor::{Decode, Encode};
-use purser_types::{Credits, Epoch, LogTime, Owner, Sequence};
+use purser_types::{Credits, Epoch, Generation, LogTime, Owner, Region, Sequence};
 
 use crate::command::{HoldNumber, LotNumber};
 
@@ -290,6 +290,68 @@ pub enum Rejection {
         #[n(1)]
         hold: HoldNumber,
     },
+    /// Another of this region's books of the account has decided a request under the same key. Not
+    /// remembered: that decision is.
+    #[n(42)]
+    #[error("generation {} has decided a request under this key", generation.0)]
+    DecidedInGeneration {
+        /// Whose book.
+        #[n(0)]
+        generation: Generation,
+    },
+    /// Home has too few credits, and others are out in regions. Not remembered: they are to be asked
+    /// back before the call is refused for good.
+    #[n(43)]
+    #[error("{short_by} credits are missing, and {outstanding} are out in regions")]
+    CreditsOut {
+        /// What is available at home.
+        #[n(0)]
+        available: Credits,
+        /// As in [`Rejection::InsufficientCredits`].
+        #[n(1)]
+        short_by: Credits,
+        /// What is out, as far as home knows. Some of it may be held there, or spent.
+        #[n(2)]
+        outstanding: Credits,
+    },
+    /// Home has too few credits, and the others are in regions that cannot be reached.
+    #[n(44)]
+    #[error("{short_by} credits are missing, and {amount} are out of reach")]
+    Stranded {
+        /// What is available at home.
+        #[n(0)]
+        available: Credits,
+        /// As in [`Rejection::InsufficientCredits`].
+        #[n(1)]
+        short_by: Credits,
+        /// What is out of reach.
+        #[n(2)]
+        amount: Credits,
+        /// Where.
+        #[n(3)]
+        regions: Vec<Region>,
+    },
+    /// The region may believe that nothing is taken back from it without its word, and no operator
+    /// has decided otherwise.
+    #[n(45)]
+    #[error("the region has not agreed that its credits are taken back")]
+    TakebackNotAgreed,
+    /// The credits are to be transferred to the region that has them.
+    #[n(46)]
+    #[error("the credits are in that region already")]
+    TransferToItself,
+    /// The region has fewer free credits, as far as home knows.
+    #[n(47)]
+    #[error("the region has {right} free credits")]
+    TransferBeyondRight {
+        /// What it has.
+        #[n(0)]
+        right: Credits,
+    },
+    /// The region has not answered the transfer before. Not remembered.
+    #[n(48)]
+    #[error("another transfer from this region is under way")]
+    TransferUnderWay,
 }
 
 impl Rejection {
@@ -305,6 +367,9 @@ impl Rejection {
             | Self::BatchAborted { .. }
             | Self::DecidedElsewhere
             | Self::DecidedInRegion { .. }
+            | Self::DecidedInGeneration { .. }
+            | Self::CreditsOut { .. }
+            | Self::TransferUnderWay
             | Self::RightExhausted { .. }
             | Self::AllocationEnded
             | Self::AllocationUnknown
@@ -335,7 +400,11 @@ impl Rejection {
             | Self::AmountOverflow
             | Self::AlreadyFrozen
             | Self::TooManyParts
+            | Self::Stranded { .. }
             | Self::TakebackBeyondCap { .. }
+            | Self::TakebackNotAgreed
+            | Self::TransferToItself
+            | Self::TransferBeyondRight { .. }
             | Self::AllocationOpen
             | Self::LotAlreadyVoided
             | Self::ExtendNotLater { .. }

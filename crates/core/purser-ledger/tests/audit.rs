@@ -62,7 +62,7 @@ fn operations() -> Vec<Operation> {
 fn lived() -> (Ledger, Vec<(Position, Record)>) {
     let (mut ledger, mut history) = (Ledger::default(), MemoryHistory::default());
     for (operation, second) in operations().into_iter().zip(1..) {
-        let items = vec![Item { context: Context::default(), operation }];
+        let items = vec![Item::new(Context::default(), operation)];
         let command = Command::at_home(name(), items);
         let id = OperationId { index: second, ordinal: 0 };
         ledger.apply_command(&command, at(second), id, &mut history).unwrap();

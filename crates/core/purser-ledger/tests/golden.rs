@@ -15,10 +15,11 @@ use purser_ledger::{
     AccountName, AccountStatus, Adjust, Allocate, AllocatedLot, Allocation, AllocationStatus,
     Answer, Authorize, Balance, Booked, Bucket, Capture, Category, Charge, Close, Command, Confirm,
     Context, Entry, Extend, Fact, Grant, Hold, HoldKind, HoldNumber, HoldState, IfExpired, Item,
-    Ledger, Lot, LotNumber, LotPhase, LotTerms, Metadata, Mode, Move, Open, Operation, Outcome,
-    Policy, PolicyChange, Portion, Recall, Reclaim, Refund, RefundExpired, Rejection, Release,
-    Report, Return, SameRequest, SetAllocation, Settlement, SettlementClass, Shipped, Source,
-    Spend, Standing, TakeBack, Target, Void, Voucher, VoucherLot, WriteOff, codec,
+    Ledger, Lot, LotNumber, LotPhase, LotTerms, Metadata, Mode, Move, OnExpiry, Open, Operation,
+    Outcome, PassedOn, PendingTransfer, Policy, PolicyChange, Portion, Recall, Reclaim, Refund,
+    RefundExpired, Rejection, Release, Report, Return, SameRequest, SetAllocation, Settlement,
+    SettlementClass, Shipped, Shortage, Source, Spend, Standing, TakeBack, Target, Transfer, Void,
+    Voucher, VoucherLot, WriteOff, codec,
 };
 use purser_types::{
     Credits, Epoch, Generation, IdempotencyKey, LogTime, Machine, OperationId, Owner, Region,
@@ -32,12 +33,19 @@ fn the_bytes_of_commands_are_pinned() {
     for (operation, number) in operations.into_iter().zip(0..) {
         let (name, expected) = operation_number(&operation);
         assert_eq!((expected, variant(&operation)), (number, number), "{name}");
-        commands.push((name, command(vec![Item { context: context(), operation }])));
+        commands.push((name, command(vec![Item::new(context(), operation)])));
     }
-    let bare = Item { context: Context::default(), operation: Operation::Freeze };
-    let freeze = Item { context: context(), operation: Operation::Freeze };
+    let bare = Item::new(Context::default(), Operation::Freeze);
+    let freeze = Item::new(context(), Operation::Freeze);
     commands.push(("batch", command(vec![bare, freeze])));
     commands.push(("sweep", Command::Sweep { accounts_max: 1_000 }));
+    commands.push(("pass_on", pass_on()));
+    let regions = vec![owner().region];
+    for shortage in [Shortage::Exhausted, Shortage::Stranded { amount: credits(40), regions }] {
+        let item = Item::new(Context::default(), Operation::Charge(charge()));
+        commands
+            .push(("charge_when_short", command(vec![Item { shortage: Some(shortage), ..item }])));
+    }
     check_bytes(&file("commands.txt"), &commands);
 }
 
@@ -102,8 +110,7 @@ fn an_unknown_variant_is_an_error_and_not_another_variant() {
 
 #[test]
 fn damaged_bytes_are_an_error() {
-    let bytes =
-        codec::encode(&command(vec![Item { context: context(), operation: Operation::Freeze }]));
+    let bytes = codec::encode(&command(vec![Item::new(context(), Operation::Freeze)]));
     for end in 0..bytes.len() {
         check_unreadable::<Command>(&bytes[..end]);
     }
@@ -124,6 +131,16 @@ fn account() -> AccountName {
 
 fn command(items: Vec<Item>) -> Command {
     Command::at_home(account(), items)
+}
+
+fn charge() -> Charge {
+    Charge { amount: credits(5), allow_debt: false, reference: None }
+}
+
+fn pass_on() -> Command {
+    let item = Item::new(context(), Operation::Charge(charge()));
+    let retention = Span::from_days(1);
+    Command::PassOn { account: account(), item: Box::new(item), retention }
 }
 
 fn context() -> Context {
@@ -194,7 +211,10 @@ fn operations() -> Vec<Operation> {
     let target = Target::Charge(hold_number());
     let until = at(900);
     vec![
-        Operation::Open(Open { home: Region::parse("eu-1").unwrap(), policy: policy() }),
+        Operation::Open(Open {
+            home: Region::parse("eu-1").unwrap(),
+            policy: Policy { on_expiry: OnExpiry::TakeBack, ..policy() },
+        }),
         Operation::Grant(grant()),
         Operation::Authorize(Authorize {
             amount: credits(40),
@@ -210,7 +230,7 @@ fn operations() -> Vec<Operation> {
         }),
         Operation::Release(Release { hold: hold_number() }),
         Operation::Extend(Extend { hold: hold_number(), until }),
-        Operation::Charge(Charge { amount: credits(5), allow_debt: false, reference: None }),
+        Operation::Charge(charge()),
         Operation::Refund(Refund { target, amount: Some(credits(20)), away: Some(owner()) }),
         Operation::Reclaim(Reclaim { target: Target::Hold(hold_number()), away: None }),
         Operation::Void(Void { lot: lot_number(), confirm: Confirm(sequence(9)) }),
@@ -221,6 +241,7 @@ fn operations() -> Vec<Operation> {
             key_retention: None,
             record_retention: None,
             takeback_cap: None,
+            on_expiry: Some(OnExpiry::TakeBack),
         }),
         Operation::Freeze,
         Operation::Unfreeze,
@@ -231,6 +252,7 @@ fn operations() -> Vec<Operation> {
             overdraft: Some(credits(10)),
             mode: Some(Mode::Strict),
             keep: Some(credits(5)),
+            on_expiry: Some(OnExpiry::TakeBack),
         }),
         Operation::Settle(Report {
             owner: owner(),
@@ -244,6 +266,11 @@ fn operations() -> Vec<Operation> {
         Operation::Finish,
         Operation::Seal,
         Operation::WriteOff(WriteOff { owner: owner(), confirm: Confirm(sequence(9)) }),
+        Operation::Transfer(Transfer {
+            from: owner(),
+            to: Region::parse("us").unwrap(),
+            amount: credits(9),
+        }),
     ]
 }
 
@@ -285,6 +312,7 @@ fn operation_number(operation: &Operation) -> (&'static str, u32) {
         Operation::Finish => ("finish", 21),
         Operation::Seal => ("seal", 22),
         Operation::WriteOff(_) => ("write_off", 23),
+        Operation::Transfer(_) => ("transfer", 24),
     }
 }
 
@@ -468,6 +496,13 @@ fn allocation() -> Allocation {
         booked: booked(),
         lots: vec![AllocatedLot { lot: lot_number(), given: credits(40), out: credits(21) }],
         is_forced: true,
+        on_expiry: OnExpiry::TakeBack,
+        kept_by: Some(6),
+        transfer: Some(PendingTransfer {
+            to: Region::parse("us").unwrap(),
+            amount: credits(9),
+            recall: 3,
+        }),
     }
 }
 
@@ -491,6 +526,7 @@ fn voucher() -> Voucher {
         record_retention: Span::from_days(400),
         account: account(),
         reversals: vec![hold_number()],
+        on_expiry: OnExpiry::TakeBack,
     }
 }
 
@@ -545,6 +581,22 @@ fn rejections_in_order() -> Vec<Rejection> {
         Rejection::FinishBlocked { holds: 1, free: credits(5) },
         Rejection::AllocationOpen,
         Rejection::DecidedInRegion { owner: owner(), hold: hold_number() },
+        Rejection::DecidedInGeneration { generation: Generation(3) },
+        Rejection::CreditsOut {
+            available: credits(10),
+            short_by: credits(20),
+            outstanding: credits(40),
+        },
+        Rejection::Stranded {
+            available: credits(10),
+            short_by: credits(20),
+            amount: credits(40),
+            regions: vec![owner().region],
+        },
+        Rejection::TakebackNotAgreed,
+        Rejection::TransferToItself,
+        Rejection::TransferBeyondRight { right: credits(30) },
+        Rejection::TransferUnderWay,
     ]
 }
 
@@ -596,6 +648,11 @@ fn lived_ledger() -> (Ledger, MemoryHistory) {
     let sweep = codec::encode(&Command::Sweep { accounts_max: 1 });
     let stamped = Stamped { index: 99, ordinal: 0, at: at(70), command: &sweep };
     assert_eq!(ledger.apply(stamped, &mut history).unwrap(), Answer::Swept { accounts: 1 });
+    // A region's group keeps this besides.
+    let command = codec::encode(&pass_on());
+    let stamped = Stamped { index: 100, ordinal: 0, at: at(70), command: &command };
+    let noted = Answer::PassedOn(PassedOn::ToHome);
+    assert_eq!(ledger.apply(stamped, &mut history).unwrap(), noted);
     (ledger, history)
 }
 
@@ -609,7 +666,10 @@ fn apply(
 ) -> Answer {
     let key = Some(IdempotencyKey::parse(&format!("key-{index}")).unwrap());
     let context = Context { key, ..context() };
-    let command = codec::encode(&command(vec![Item { context, operation: operation.clone() }]));
+    // Credits are out, and whether a call that is short is refused for good is for the leader to say.
+    let shortage = Some(Shortage::Exhausted);
+    let item = Item { shortage, ..Item::new(context, operation.clone()) };
+    let command = codec::encode(&command(vec![item]));
     let stamped = Stamped { index, ordinal: 0, at: at(seconds), command: &command };
     ledger.apply(stamped, history).unwrap()
 }

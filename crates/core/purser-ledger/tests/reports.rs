@@ -18,7 +18,7 @@ struct Group {
 
 impl Group {
     fn ask(&mut self, generation: Generation, operation: Operation) -> Outcome {
-        let items = vec![Item { context: Context::default(), operation }];
+        let items = vec![Item::new(Context::default(), operation)];
         let command = Command::Account { account: account(), items, generation };
         let id = OperationId::default();
         let answer =

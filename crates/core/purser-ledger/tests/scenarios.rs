@@ -147,6 +147,11 @@ transcripts! {
     t41_a_retry_in_another_region_is_undone,
     t42_what_home_decided_is_not_charged_in_a_region_too,
     t43_a_closed_allocation_is_undone_at_home,
+    t44_what_a_region_passes_on_it_never_decides,
+    t45_a_generation_does_not_decide_what_another_has,
+    t46_a_call_that_is_short_while_credits_are_out,
+    t47_a_region_that_keeps_its_credits_agrees_before_they_are_taken_back,
+    t48_credits_go_from_one_region_to_another,
 }
 
 #[test]

@@ -54,6 +54,23 @@ pub enum ReadError {
     Stopped,
 }
 
+/// Why it is not known that another node has an entry. Nothing happened; it may have it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AcknowledgeError {
+    /// Another node leads, or none does right now, so this one is not told.
+    #[error("this node does not lead the group")]
+    NotLeader {
+        /// Who leads, if this node knows.
+        leader: Option<NodeId>,
+    },
+    /// The node has not acknowledged the entry in time, or the group does not replicate to it.
+    #[error("the entry was not acknowledged in time")]
+    TimedOut,
+    /// The group has stopped on this node.
+    #[error("the group has stopped on this node")]
+    Stopped,
+}
+
 /// Why the group's members or leader could not be changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {

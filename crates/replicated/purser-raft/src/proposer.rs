@@ -28,7 +28,7 @@ use crate::error::ProposeError;
 use crate::group::core::GroupCore;
 use crate::raft::state_machine::HostedMachine;
 use crate::raft::types::{Commands, TypeConfig};
-use crate::waiters::Waiter;
+use crate::waiters::{Indexed, Waiter};
 
 /// Commands in one entry, at most. More would make single commands wait for the whole entry.
 const BATCH_COMMANDS_MAX: usize = 256;
@@ -80,7 +80,7 @@ impl<A> Queue<A> {
         &self,
         command: Bytes,
         deadline: Instant,
-    ) -> Result<A, ProposeError> {
+    ) -> Result<Indexed<A>, ProposeError> {
         if command.len() > COMMAND_BYTES_MAX {
             return Err(ProposeError::TooLarge { max: COMMAND_BYTES_MAX });
         }

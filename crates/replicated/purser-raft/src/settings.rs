@@ -22,7 +22,7 @@ pub struct HostSettings {
     pub cluster: Option<ClusterId>,
     /// `host:port` of every other node. [`crate::Host::set_peers`] replaces it at run time.
     pub peers: BTreeMap<NodeId, String>,
-    /// How fast the groups notice a lost leader.
+    /// How fast the groups notice a lost leader, but those that have timings of their own.
     pub timings: RaftTimings,
     /// The node's write-ahead log.
     pub wal: WalSettings,
@@ -36,11 +36,13 @@ pub struct HostSettings {
 
 /// How fast a group notices a lost leader.
 ///
-/// Shorter fails over sooner; longer bears slow disks and busy machines without elections. A leader
-/// is lost after about `election_max` and replaced within twice that time.
+/// Shorter fails over sooner; longer bears slow disks, busy machines and distance without elections.
+/// A leader is lost after about `election_max` and replaced within twice that time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RaftTimings {
-    /// How often a leader shows that it is alive.
+    /// How often a leader shows that it is alive. Longer than the round trip to any voter: an
+    /// answer that takes longer than this counts as lost, and a leader that hears no answers
+    /// confirms no read and falls silent.
     pub heartbeat: Duration,
     /// Shortest patience of a follower. At least two heartbeats.
     pub election_min: Duration,
@@ -67,6 +69,35 @@ impl RaftTimings {
         election_max: Duration::from_millis(3_000),
         snapshot_step: Duration::from_secs(60),
     };
+
+    /// For a group whose voters stand in several regions: round trips of 180 to 500 ms, and twice
+    /// that for a while. A lost leader is replaced in some five to ten seconds.
+    ///
+    /// A heartbeat lasts twice the longest round trip. The shortest patience is six of them: a vote
+    /// may use three quarters of it, and needs three when the connection has to be made first.
+    pub const WIDE: Self = Self {
+        heartbeat: Duration::from_millis(1_000),
+        election_min: Duration::from_millis(3_000),
+        election_max: Duration::from_millis(5_000),
+        snapshot_step: Duration::from_secs(60),
+    };
+
+    /// How long commands wait for a follower to get the last entries, before a transfer of
+    /// leadership is given up: two round trips, and never less than a busy disk takes.
+    pub(crate) fn catch_up_limit(&self) -> Duration {
+        (self.heartbeat * 2).max(Duration::from_secs(1))
+    }
+
+    /// Longer than this nobody waits for a successor to take over.
+    pub(crate) fn hand_over_limit(&self) -> Duration {
+        self.election_max * 2
+    }
+
+    /// How long an append may be without a sign of progress before the stream it is in is given
+    /// up: longer than any healthy disk takes.
+    pub(crate) fn append_limit(&self) -> Duration {
+        self.election_max * 4
+    }
 }
 
 /// The node's write-ahead log.
@@ -104,6 +135,9 @@ pub struct GroupSettings {
     pub queue_bytes: usize,
     /// Size of a history segment file.
     pub history_segment_bytes: u64,
+    /// How fast this group notices a lost leader; `None`: as the node's others do. The same on all
+    /// its nodes.
+    pub timings: Option<RaftTimings>,
 }
 
 impl GroupSettings {
@@ -115,6 +149,7 @@ impl GroupSettings {
         queue_commands: 8_192,
         queue_bytes: 16 << 20,
         history_segment_bytes: 256 << 20,
+        timings: None,
     };
 
     /// For development and tests: everything small.
@@ -125,5 +160,6 @@ impl GroupSettings {
         queue_commands: 8_192,
         queue_bytes: 16 << 20,
         history_segment_bytes: 4 << 20,
+        timings: None,
     };
 }

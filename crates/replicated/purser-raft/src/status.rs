@@ -54,6 +54,9 @@ pub struct GroupStatus {
     pub voters: BTreeSet<NodeId>,
     /// Who gets the log without voting.
     pub learners: BTreeSet<NodeId>,
+    /// On a leader: the last entry that each of the others has acknowledged, which is on its disk.
+    /// Who has acknowledged nothing yet is missing.
+    pub matched_index: BTreeMap<NodeId, u64>,
     /// On a leader: how many entries each of the others lacks.
     pub lag_entries: BTreeMap<NodeId, u64>,
     /// Commands that wait to be proposed.

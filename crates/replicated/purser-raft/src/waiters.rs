@@ -11,8 +11,11 @@ use tokio::sync::oneshot;
 
 use crate::error::ProposeError;
 
+/// An answer, and the index of the entry that its command was in.
+pub(crate) type Indexed<A> = (A, u64);
+
 /// Where one caller's answer goes.
-pub(crate) type Waiter<A> = oneshot::Sender<Result<A, ProposeError>>;
+pub(crate) type Waiter<A> = oneshot::Sender<Result<Indexed<A>, ProposeError>>;
 
 /// The callers of one group on one node.
 pub(crate) struct Waiters<A> {
@@ -29,12 +32,12 @@ impl<A> Waiters<A> {
         self.lock().insert(batch, waiters);
     }
 
-    /// Answers the commands of a batch that was applied.
-    pub(crate) fn answer(&self, batch: u64, answers: Vec<A>) {
+    /// Answers the commands of a batch that was applied, as the entry at `index`.
+    pub(crate) fn answer(&self, batch: u64, index: u64, answers: Vec<A>) {
         let waiters = self.lock().remove(&batch).unwrap_or_default();
         for (waiter, answer) in waiters.into_iter().zip(answers) {
             // A caller whose deadline has passed has been told that the outcome is unknown.
-            drop(waiter.send(Ok(answer)));
+            drop(waiter.send(Ok((answer, index))));
         }
     }
 

@@ -349,8 +349,8 @@ fn a_problem_names_its_figures_beside_the_rest() {
 
 #[test]
 fn a_problem_of_a_later_release_can_be_read() {
-    let json = r#"{"type":"https://purser.dev/problems/stranded","title":"t","status":402,
-        "detail":"d","code":"stranded","retry":"new_key","outcome":"nothing_happened",
+    let json = r#"{"type":"https://purser.dev/problems/marooned","title":"t","status":402,
+        "detail":"d","code":"marooned","retry":"new_key","outcome":"nothing_happened",
         "request_id":"r1","stranded":"30","regions":["eu"]}"#;
     let problem: Problem = serde_json::from_str(json).unwrap();
     assert_eq!((problem.known_code(), problem.status), (None, 402));

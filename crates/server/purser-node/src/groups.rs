@@ -8,7 +8,8 @@ use purser_raft::{ChangeError, Group, GroupId, GroupStatus, Host, NodeId, OpenEr
 use crate::settings::NodeSettings;
 use crate::shards::{Shard, ShardCount};
 
-/// All groups, by shard.
+/// All groups, by shard. Clones are the same groups.
+#[derive(Clone)]
 pub(crate) struct Groups {
     shards: ShardCount,
     groups: Vec<Group<Ledger>>,
@@ -59,6 +60,11 @@ impl Groups {
     /// The group that an account belongs to.
     pub(crate) fn of(&self, account: &AccountName) -> &Group<Ledger> {
         self.of_shard(self.shards.shard_of(account)).expect("there is a group for each shard")
+    }
+
+    /// The shard that an account belongs to, here and in every other region.
+    pub(crate) fn shard_of(&self, account: &AccountName) -> Shard {
+        self.shards.shard_of(account)
     }
 
     /// The group of a shard.

@@ -27,6 +27,7 @@ mod http;
 mod listeners;
 mod metrics;
 mod node;
+mod regions;
 mod serve;
 mod settings;
 mod shards;

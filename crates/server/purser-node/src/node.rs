@@ -20,6 +20,7 @@ use crate::groups::{Groups, GroupsError};
 use crate::http::{self, Api};
 use crate::listeners::{Addresses, Listeners};
 use crate::metrics::{NodeMetrics, Recorder};
+use crate::regions::Regions;
 use crate::serve;
 use crate::settings::NodeSettings;
 use crate::task;
@@ -107,11 +108,19 @@ impl Node {
                 return Err(error.into());
             }
         };
+        let regions = match open_regions(&host, &settings, &groups).await {
+            Ok(regions) => regions,
+            Err(error) => {
+                host.kill().await;
+                return Err(error.into());
+            }
+        };
         let metrics = Arc::new(NodeMetrics::new(settings.node));
         let background = Tasks::new();
         let servers = background.sibling();
         let recorder = surroundings.recorder;
-        let api = Api::new(&settings, groups, Arc::clone(&metrics), recorder, &background);
+        let api =
+            Api::new(&settings, (groups, regions), Arc::clone(&metrics), recorder, &background);
         let api = Arc::new(api);
         start_tasks(&background, &host, &api, &settings);
         let (limits, shared_admin) = (settings.limits, admin_listener.is_none());
@@ -137,6 +146,13 @@ impl Node {
     /// Resolves when every group knows its leader and this node has caught up.
     pub async fn ready(&self) {
         self.api.groups().ready().await;
+    }
+
+    /// Resolves when the node has heard of every other region, and of who is home of whom.
+    pub async fn connected(&self) {
+        if let Some(regions) = self.api.regions() {
+            regions.connected().await;
+        }
     }
 
     /// Resolves when the node cannot go on. The owner should then end it with [`Node::kill`].
@@ -179,6 +195,20 @@ impl Node {
     }
 }
 
+async fn open_regions(
+    host: &Host,
+    settings: &NodeSettings,
+    groups: &Groups,
+) -> Result<Option<Arc<Regions>>, GroupsError> {
+    match &settings.regions {
+        Some(regions) => {
+            let regions = Regions::open(host, settings, regions, groups.clone()).await?;
+            Ok(Some(Arc::new(regions)))
+        }
+        None => Ok(None),
+    }
+}
+
 fn host_settings(settings: &NodeSettings, surroundings: &Surroundings) -> HostSettings {
     let address = |peer: &crate::settings::PeerSettings| peer.address.clone();
     HostSettings {
@@ -201,6 +231,9 @@ fn start_tasks(tasks: &Tasks, host: &Host, api: &Arc<Api>, settings: &NodeSettin
     tasks.spawn_vital("stats", |stopping| {
         task::publish_stats(host.clone(), Arc::clone(api), stopping)
     });
+    if let Some(regions) = api.regions() {
+        regions.start(host, tasks);
+    }
     if let Some(period) = settings.sweep_every {
         for group in api.groups().all() {
             let group = group.clone();

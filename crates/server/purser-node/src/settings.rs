@@ -114,6 +114,11 @@ impl VoucherKey {
         hasher.update(secret);
         Self(hasher.finalize().into())
     }
+
+    /// The key's bytes.
+    pub(crate) const fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
 }
 
 impl std::fmt::Debug for VoucherKey {

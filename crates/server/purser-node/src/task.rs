@@ -58,7 +58,7 @@ pub(crate) async fn sweep(
         while group.status().role == Role::Leader && is_due(&group) && !stopping.is_cancelled() {
             match group.propose(sweep.clone(), Instant::now() + SWEEP_PATIENCE).await {
                 Ok(Answer::Swept { accounts }) => tracing::trace!(accounts, "swept"),
-                Ok(Answer::Account(_)) => (),
+                Ok(Answer::Account(_) | Answer::PassedOn(_)) => (),
                 Err(ProposeError::NotLeader { .. } | ProposeError::Stopped) => break,
                 Err(error) => {
                     tracing::warn!(group = %group.id(), error = %error, "sweep failed");

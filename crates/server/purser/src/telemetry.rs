@@ -23,8 +23,10 @@ pub(crate) enum Logs {
 /// Starts logging. Called once, before anything that logs.
 pub(crate) fn start(logs: Logs) -> Result<(), CommandError> {
     let default = match logs {
-        Logs::Quiet => "warn,openraft=error",
-        Logs::Server => "info,openraft=warn",
+        // A heartbeat that does not come back in time is daily life between regions, and one that
+        // finds its group gone is how every shutdown ends.
+        Logs::Quiet => "warn,openraft=error,openraft::core::heartbeat=off",
+        Logs::Server => "info,openraft=warn,openraft::core::heartbeat=off",
     };
     let filter = match std::env::var(EnvFilter::DEFAULT_ENV) {
         Ok(directives) => EnvFilter::try_new(&directives)

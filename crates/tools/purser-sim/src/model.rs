@@ -9,8 +9,8 @@ mod face;
 
 use purser_ledger::{
     Account, Allocate, Authorize, BookPhase, Capture, Category, Charge, Confirm, Fact, Grant, Hold,
-    HoldKind, HoldNumber, HoldState, IfExpired, Mode, Operation, Outcome, Policy, Reclaim, Refund,
-    Release, Return, SetAllocation, TakeBack, Target,
+    HoldKind, HoldNumber, HoldState, IfExpired, Mode, OnExpiry, Operation, Outcome, Policy,
+    Reclaim, Refund, Release, Return, SetAllocation, TakeBack, Target,
 };
 use purser_types::{Credits, Generation, LogTime, Owner, Region, Span};
 use stateright::{Model, Property};
@@ -140,7 +140,10 @@ impl Small {
     };
 
     fn state(&self) -> State {
-        let policy = Policy { takeback_cap: credits(self.takeback_cap), ..Policy::default() };
+        let on_expiry =
+            if self.takeback_cap > 0 { OnExpiry::TakeBack } else { OnExpiry::default() };
+        let takeback_cap = credits(self.takeback_cap);
+        let policy = Policy { takeback_cap, on_expiry, ..Policy::default() };
         let mut world = World::new(self.regions, policy);
         let grant = Grant {
             amount: credits(self.credits),
@@ -289,7 +292,7 @@ impl State {
     }
 
     fn set(&mut self, owner: Owner, change: impl FnOnce(&mut SetAllocation)) -> Option<()> {
-        let mut asked = SetAllocation { owner, overdraft: None, mode: None, keep: None };
+        let mut asked = SetAllocation::of(owner);
         change(&mut asked);
         self.order(Operation::SetAllocation(asked))
     }

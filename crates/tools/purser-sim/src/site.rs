@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use purser_ledger::{
     Account, AccountName, Answer, Command, Context, Digest32, Item, Ledger, Operation, Outcome,
-    codec, invariants,
+    PassedOn, codec, invariants,
 };
 use purser_types::{
     Generation, History, HistoryError, HistoryReader, IdempotencyKey, LogTime, Machine, Position,
-    Stamped,
+    Span, Stamped,
 };
 
 /// A ledger, its history, and its clock.
@@ -30,7 +30,7 @@ pub struct Of<'a> {
 
 /// An operation under a key, or one of the service's own.
 pub fn item(operation: Operation, key: Option<IdempotencyKey>) -> Item {
-    Item { context: Context { key, ..Context::default() }, operation }
+    Item::new(Context { key, ..Context::default() }, operation)
 }
 
 /// A history that is cheap to copy: worlds are copied at every step of a search.
@@ -67,6 +67,26 @@ impl Site {
             unreachable!("a command for an account is answered as one")
         };
         outcomes.into_iter().next().expect("one item has one outcome")
+    }
+
+    /// Notes that a call is passed on to home, or tells which book has decided it.
+    ///
+    /// # Panics
+    ///
+    /// As [`Site::ask`].
+    pub fn pass_on(
+        &mut self,
+        account: &AccountName,
+        item: Item,
+        retention: Span,
+        now: LogTime,
+    ) -> PassedOn {
+        let (account, item) = (account.clone(), Box::new(item));
+        let Answer::PassedOn(by) = self.apply(&Command::PassOn { account, item, retention }, now)
+        else {
+            unreachable!("whether a call is passed on is answered as that")
+        };
+        by
     }
 
     /// Writes down what has become due.

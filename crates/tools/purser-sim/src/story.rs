@@ -5,6 +5,7 @@
 //! must be what the tally says, entry for entry.
 
 mod calls;
+mod door;
 mod finale;
 mod orders;
 mod weather;
@@ -12,7 +13,9 @@ mod weather;
 use std::collections::{BTreeMap, BTreeSet};
 
 use fastrand::Rng;
-use purser_ledger::{Digest32, HoldNumber, Operation, Outcome, Policy, RefundExpired, Target};
+use purser_ledger::{
+    Digest32, HoldNumber, OnExpiry, Operation, Outcome, Policy, RefundExpired, Target,
+};
 use purser_types::{Credits, IdempotencyKey, LogTime, Owner, Region, Span};
 
 use crate::site::Site;
@@ -89,6 +92,10 @@ pub(crate) struct Story {
     made_under: BTreeMap<IdempotencyKey, Vec<(Owner, Target)>>,
     /// Old states of regions.
     backups: Vec<(Region, Site)>,
+    /// Calls that clients made of a region's node, which may pass them on.
+    at_doors: Vec<AtDoor>,
+    /// Which of them were accepted, by the region that was asked and the key: by whom.
+    accepted: BTreeMap<(Region, IdempotencyKey), Owner>,
     counts: BTreeMap<&'static str, u64>,
     listener: Option<Listener>,
 }
@@ -100,6 +107,14 @@ struct Answered {
     key: IdempotencyKey,
     outcome: Outcome,
     at: LogTime,
+}
+
+/// A call that a client made of a region's node.
+#[derive(Clone)]
+struct AtDoor {
+    region: Region,
+    operation: Operation,
+    key: IdempotencyKey,
 }
 
 /// What each entry of each book should add to what was used.
@@ -140,6 +155,7 @@ impl Story {
             debt_limit: credits(rng.u64(0..=20)),
             refund_expired,
             takeback_cap: credits(plan.takeback_cap),
+            on_expiry: if rng.bool() { OnExpiry::TakeBack } else { OnExpiry::Keep },
             ..Policy::default()
         };
         Self {
@@ -153,6 +169,8 @@ impl Story {
             known: Vec::new(),
             made_under: BTreeMap::new(),
             backups: Vec::new(),
+            at_doors: Vec::new(),
+            accepted: BTreeMap::new(),
             counts: BTreeMap::new(),
             listener: None,
         }

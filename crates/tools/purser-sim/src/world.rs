@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use purser_ledger::{
-    Account, AccountName, Booked, Digest32, HoldNumber, Mode, Open, Operation, Outcome, Policy,
-    Recall, Refund, Rejection, Release, Report, Return, SetAllocation, Target, Voucher,
+    Account, AccountName, Booked, Digest32, HoldNumber, Item, Mode, Open, Operation, Outcome,
+    PassedOn, Policy, Recall, Refund, Rejection, Release, Report, Return, SetAllocation, Target,
+    Voucher,
 };
 use purser_types::{
     Credits, Epoch, Generation, IdempotencyKey, LogTime, Owner, Region, Sequence, TenantId, Unit,
@@ -100,6 +101,19 @@ impl World {
         let region = self.regions.get_mut(&owner.region)?;
         let of = Of { account: &self.account, generation: owner.generation };
         Some(region.site.ask(of, item(operation, key), now))
+    }
+
+    /// A region notes that it passes a call on to home.
+    pub fn pass_on(&mut self, region: Region, item: Item, now: LogTime) -> Option<PassedOn> {
+        let retention = self.home_account().standing().policy.key_retention;
+        let found = self.regions.get_mut(&region)?;
+        Some(found.site.pass_on(&self.account, item, retention, now))
+    }
+
+    /// The book that a region's node asks first.
+    pub fn spendable(&self, region: Region) -> Option<Owner> {
+        let book = self.regions.get(&region)?.site.ledger().spendable(&self.account);
+        book.map(|book| book.owner())
     }
 
     /// The account at home.
@@ -239,7 +253,7 @@ impl World {
         let found = self.home_account().allocations().find(|found| found.owner == owner);
         if found.is_some_and(|found| found.mode != Mode::Ending) {
             let mode = Some(Mode::Ending);
-            let end = SetAllocation { owner, overdraft: None, mode, keep: None };
+            let end = SetAllocation { mode, ..SetAllocation::of(owner) };
             self.at_home(Operation::SetAllocation(end), None, now);
         }
         if let Some(voucher) = self.voucher(owner) {

@@ -33,9 +33,14 @@ fn what_was_handed_out_comes_home_to_the_last_credit_and_nothing_is_overspent() 
     let tales = check(0..800, &Plan::CALM);
     let calls = ["authorize", "capture", "charge", "extend", "late_capture", "reclaim", "refund"];
     let network = ["delivery", "loss", "repetition", "region restart", "home restart"];
+    let doors = ["passed on", "retry at the door"];
     let retries = ["retry", "retry elsewhere", "reversal"];
-    let orders = ["allocate", "grant", "recall", "mode", "void", "freeze or unfreeze", "return"];
-    check_happened(&tales, &[&calls[..], &network[..], &retries[..], &orders[..]].concat());
+    let orders =
+        ["allocate", "grant", "recall", "transfer", "mode", "void", "freeze or unfreeze", "return"];
+    check_happened(
+        &tales,
+        &[&calls[..], &network[..], &retries[..], &doors[..], &orders[..]].concat(),
+    );
 }
 
 #[test]

@@ -42,7 +42,14 @@ const CRATES: &[Crate] = &[
     Crate {
         name: "purser-node",
         folder: "crates/server/purser-node",
-        may_use: &["purser-types", "purser-ledger", "purser-raft", "purser-api", "purser-client"],
+        may_use: &[
+            "purser-types",
+            "purser-ledger",
+            "purser-placement",
+            "purser-raft",
+            "purser-api",
+            "purser-client",
+        ],
     },
     Crate {
         name: "purser",

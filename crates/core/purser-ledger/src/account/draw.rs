@@ -4,7 +4,7 @@ use purser_types::Credits;
 
 use super::{Account, Draft, Side};
 use crate::balance::Balance;
-use crate::command::LotNumber;
+use crate::command::{LotNumber, Shortage};
 use crate::entry::{Bucket, Fact, Move};
 use crate::hold::{Hold, HoldState, Portion, Source};
 use crate::region::payer;
@@ -78,6 +78,30 @@ impl Account {
         let Balance { available, debt, .. } = self.balance;
         let short_by = unpaid.checked_add(debt).unwrap_or(Credits::MAX);
         Rejection::InsufficientCredits { available, short_by, debt, debt_limit }
+    }
+
+    /// The refusal of a call that is short at home while credits are out in regions: these are asked
+    /// back first, unless the leader says that it has tried. Any other refusal as it is.
+    pub(super) fn short_while_out(
+        &self,
+        refusal: Rejection,
+        shortage: Option<&Shortage>,
+    ) -> Rejection {
+        let outstanding = self.outstanding();
+        if outstanding.is_zero() {
+            return refusal;
+        }
+        let Rejection::InsufficientCredits { available, short_by, .. } = refusal else {
+            return refusal;
+        };
+        match shortage {
+            None => Rejection::CreditsOut { available, short_by, outstanding },
+            Some(Shortage::Exhausted) => refusal,
+            Some(Shortage::Stranded { amount, regions }) => {
+                let (amount, regions) = (*amount, regions.clone());
+                Rejection::Stranded { available, short_by, amount, regions }
+            }
+        }
     }
 
     /// Spends a plan: available credits and, for what is missing, debt become used.

@@ -4,15 +4,27 @@
 //! decision is remembered, whatever it was; what the caller got wrong in the request itself is not.
 //! A key is forgotten exactly when its retention ends.
 
-use purser_types::{Credits, HistoryError, HistoryReader, LogTime, Position};
+use purser_types::{Credits, HistoryError, HistoryReader, IdempotencyKey, LogTime, Position};
 
 use super::{Account, read_entry};
 use crate::answer::{Decision, Existing, Last, Outcome, Receipt, Remembered};
 use crate::command::Identity;
+use crate::digest::{Digest16, digest16};
 use crate::entry::Entry;
 use crate::rejection::Rejection;
 
 impl Account {
+    /// Whether this book has decided a request under the key, whatever it was and however it ended,
+    /// and remembers it at `now`.
+    pub fn knows_key(&self, key: &IdempotencyKey, now: LogTime) -> bool {
+        self.knows(&digest16(key.as_str().as_bytes()), now)
+    }
+
+    /// The same by the key's digest.
+    pub(crate) fn knows(&self, key: &Digest16, now: LogTime) -> bool {
+        self.keys.get(key, now).is_some()
+    }
+
     /// The answer that a request already has, if it has one at `now`.
     pub(super) fn recall(
         &self,

@@ -31,7 +31,7 @@ use purser_types::{
 
 pub(crate) use self::due::{Due, dues_of_lot, end_of_hold};
 use self::keys::receipt_of_existing;
-pub(crate) use self::pieces::Piece;
+pub(crate) use self::pieces::{Digested, Piece, pieces_of_marks};
 pub(crate) use self::scratch::Scratch;
 pub(crate) use self::undo::take_last;
 pub use self::view::{AsOf, CheckVerdict};
@@ -149,6 +149,13 @@ pub(crate) enum Verdict {
     Existing(LotNumber),
 }
 
+/// An item, and why another book than this one decides it, if one does.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    item: &'a Item,
+    bar: Option<&'a Rejection>,
+}
+
 /// The first item of a batch that would be refused.
 struct Refused {
     place: usize,
@@ -202,27 +209,33 @@ impl Account {
         account
     }
 
-    /// Applies items at `now`: together or not at all.
+    /// Applies items at `now`: together or not at all. `bars` tells of those that another book decides
+    /// why this one does not; it may be shorter than `items`.
     pub(crate) fn apply(
         &mut self,
         items: &[Item],
+        bars: &[Option<Rejection>],
         now: LogTime,
         scribe: &mut Scribe<'_>,
     ) -> Result<Vec<Outcome>, HistoryError> {
+        let none = std::iter::repeat(&None);
+        let asked = items.iter().zip(bars.iter().chain(none));
+        let asked: Vec<Asked<'_>> =
+            asked.map(|(item, bar)| Asked { item, bar: bar.as_ref() }).collect();
         self.settle_due(now, scribe)?;
         if items.len() > 1
-            && let Some(refused) = self.rehearse(items, now, scribe)?
+            && let Some(refused) = self.rehearse(&asked, now, scribe)?
         {
             return self.abort(items, now, &refused, &*scribe.history);
         }
-        items.iter().map(|item| self.apply_item(item, now, scribe)).collect()
+        asked.iter().map(|asked| self.apply_item(*asked, now, scribe)).collect()
     }
 
     /// Plays the items on a copy and tells which one is refused first. A history cannot take
     /// entries back, so nothing may be written before all items are known to pass.
     fn rehearse(
         &self,
-        items: &[Item],
+        items: &[Asked<'_>],
         now: LogTime,
         scribe: &Scribe<'_>,
     ) -> Result<Option<Refused>, HistoryError> {
@@ -230,7 +243,7 @@ impl Account {
         let mut scratch = Scratch::over(&*scribe.history);
         let mut scribe = Scribe { history: &mut scratch, operation: scribe.operation };
         for (place, item) in items.iter().enumerate() {
-            let outcome = copy.apply_item(item, now, &mut scribe)?;
+            let outcome = copy.apply_item(*item, now, &mut scribe)?;
             if outcome.result.is_err() {
                 return Ok(Some(Refused { place, outcome }));
             }
@@ -268,13 +281,16 @@ impl Account {
 
     fn apply_item(
         &mut self,
-        item: &Item,
+        Asked { item, bar }: Asked<'_>,
         now: LogTime,
         scribe: &mut Scribe<'_>,
     ) -> Result<Outcome, HistoryError> {
         let asked = item.identity();
         if let Some(outcome) = self.recall(asked, now, &*scribe.history)? {
             return Ok(outcome);
+        }
+        if let Some(refusal) = bar {
+            return Ok(Outcome::refused(refusal.clone()));
         }
         let concerned = match self.concerned(&item.operation, now, &*scribe.history)? {
             Ok(concerned) => concerned,
@@ -300,6 +316,9 @@ impl Account {
                 return Ok(Outcome { result: Ok(receipt), replayed: false });
             }
             Ok(Verdict::Write(_)) => Rejection::AmountOverflow,
+            Err(refusal) if item.operation.spends() => {
+                self.short_while_out(refusal, item.shortage.as_ref())
+            }
             Err(refusal) => refusal,
         };
         self.remember_refusal(asked, now, &refusal);
@@ -332,7 +351,7 @@ impl Account {
 
     /// Whether every bucket stays within the range of amounts, also when regions report the most that
     /// they may have spent.
-    fn has_room_for(&self, draft: &Draft) -> bool {
+    pub(crate) fn has_room_for(&self, draft: &Draft) -> bool {
         match self.balance.after(&draft.fact, &draft.moves) {
             Ok(after) => self.room_beside_regions(Some(&draft.fact), &after).is_some(),
             Err(BalanceError::TooLarge) => false,
@@ -395,6 +414,7 @@ impl Account {
             Operation::SetAllocation(change) => self.decide_set_allocation(change)?,
             Operation::TakeBack(take_back) => self.decide_take_back(take_back)?,
             Operation::WriteOff(write_off) => self.decide_write_off(write_off)?,
+            Operation::Transfer(transfer) => self.decide_transfer(transfer)?,
             Operation::Return(give_back) => self.decide_return(give_back)?,
             Operation::Finish => self.decide_finish()?,
             Operation::Seal => self.decide_seal()?,
@@ -431,6 +451,7 @@ impl Account {
             | Operation::Settle(_)
             | Operation::TakeBack(_)
             | Operation::WriteOff(_)
+            | Operation::Transfer(_)
             | Operation::Accept(_)
             | Operation::Return(_)
             | Operation::Finish
@@ -612,6 +633,7 @@ fn target_of(operation: &Operation) -> Option<Target> {
         | Operation::Settle(_)
         | Operation::TakeBack(_)
         | Operation::WriteOff(_)
+        | Operation::Transfer(_)
         | Operation::Accept(_)
         | Operation::Return(_)
         | Operation::Finish

@@ -21,6 +21,7 @@ use crate::command::{AccountName, HoldNumber, LotNumber};
 use crate::digest::Digest16;
 use crate::hold::Hold;
 use crate::home::{Allocation, AwayRequest, Home};
+use crate::ledger::Mark;
 use crate::lot::Lot;
 use crate::region::RegionSide;
 use crate::standing::Standing;
@@ -55,6 +56,9 @@ pub(crate) enum Piece {
     Duplicates(#[n(0)] Interval, #[n(1)] Vec<(HoldKey, Kept<()>)>),
     #[n(10)]
     Requests(#[n(0)] Interval, #[n(1)] Vec<Digested<AwayRequest>>),
+    /// Not of an account, but of the group: what stands before all accounts.
+    #[n(11)]
+    PassedOn(#[n(0)] Vec<Digested<Mark>>),
 }
 
 /// What an account has only one of.
@@ -170,7 +174,9 @@ impl Account {
     /// Adds a piece other than the header.
     pub(crate) fn add_piece(&mut self, piece: Piece) -> Result<(), CorruptSnapshot> {
         match piece {
-            Piece::Header(_) => return Err(CorruptSnapshot("a header inside an account".into())),
+            Piece::Header(_) | Piece::PassedOn(_) => {
+                return Err(CorruptSnapshot("something else inside an account".into()));
+            }
             Piece::Marks(pairs) => self.marks.extend(pairs),
             Piece::Lots(pairs) => {
                 pairs.iter().for_each(|(number, lot)| self.derive_from_lot(*number, lot));
@@ -196,14 +202,14 @@ impl Account {
             }
             Piece::Requests(interval, found) => {
                 let requests = &mut self.home_of_piece()?.requests;
-                let pairs = found.into_iter().map(|pair| (pair.digest, pair.value));
+                let pairs = found.into_iter().map(Digested::into_pair);
                 requests.restore(interval.starts_at, interval.ends_at, pairs);
             }
             Piece::Ended(interval, pairs) => {
                 self.ended.restore(interval.starts_at, interval.ends_at, pairs);
             }
             Piece::Keys(interval, keys) => {
-                let pairs = keys.into_iter().map(|key| (key.digest, key.value));
+                let pairs = keys.into_iter().map(Digested::into_pair);
                 self.keys.restore(interval.starts_at, interval.ends_at, pairs);
             }
         }
@@ -277,6 +283,20 @@ where
         let interval = Interval { starts_at: bucket.starts_at, ends_at: bucket.ends_at };
         cut(bucket.pairs).map(move |pairs| piece(interval, pairs))
     })
+}
+
+impl<V> Digested<V> {
+    /// The digest and what it finds.
+    pub(crate) fn into_pair(self) -> (Digest16, Kept<V>) {
+        (self.digest, self.value)
+    }
+}
+
+/// The calls that a region has passed on, as encoded pieces.
+pub(crate) fn pieces_of_marks(
+    marks: CowMap<Digest16, Kept<Mark>>,
+) -> impl Iterator<Item = Vec<u8>> + Send {
+    cut(marks).map(|pairs| codec::encode(&Piece::PassedOn(digested(pairs))))
 }
 
 fn digested<V>(pairs: Vec<(Digest16, Kept<V>)>) -> Vec<Digested<V>> {

@@ -160,7 +160,8 @@ impl Account {
             AccountStatus::Closed => Some(Rejection::AccountClosed),
             AccountStatus::Frozen => Some(Rejection::AccountFrozen),
             AccountStatus::Open => {
-                self.refuse_if_frozen().and_then(|()| self.plan_all(amount)).err()
+                let refusal = self.refuse_if_frozen().and_then(|()| self.plan_all(amount)).err();
+                refusal.map(|refusal| self.short_while_out(refusal, None))
             }
         };
         CheckVerdict { lots: plan.portions, refusal }

@@ -8,6 +8,7 @@ use crate::balance::Balance;
 use crate::command::{Allocate, LotNumber, SetAllocation, TakeBack, WriteOff};
 use crate::entry::{Bucket, Fact, Move};
 use crate::hold::{Hold, Portion};
+use crate::policy::OnExpiry;
 use crate::protocol::{Mode, Recall, Voucher, VoucherLot};
 use crate::rejection::Rejection;
 use crate::standing::AccountStatus;
@@ -57,7 +58,8 @@ impl Account {
     fn new_allocation(&self, home: &Home, asked: &Allocate) -> Allocation {
         let last = home.generations.get(&asked.region).copied().unwrap_or_default();
         let owner = Owner { region: asked.region, generation: last.next() };
-        Allocation::new(owner, self.head.sequence.next())
+        let on_expiry = self.standing.policy.on_expiry;
+        Allocation { on_expiry, ..Allocation::new(owner, self.head.sequence.next()) }
     }
 
     /// Notes that a lot was given, in its place in burn-down order.
@@ -96,6 +98,9 @@ impl Account {
         {
             allocation.mode = mode;
         }
+        if let Some(on_expiry) = asked.on_expiry {
+            allocation.set_on_expiry(on_expiry);
+        }
         if let Some(keep) = asked.keep {
             let number = allocation.recall.number.saturating_add(1);
             allocation.recall = Recall { number, keep };
@@ -105,8 +110,8 @@ impl Account {
     }
 
     /// Takes all that is out back without hearing from the region. Refuses: no such allocation; taken
-    /// back before; beyond the cap, unless an operator has decided it; the account has changed since
-    /// the operator looked.
+    /// back before; unless an operator has decided it, where the region may believe that it keeps all,
+    /// and beyond the cap; the account has changed since the operator looked.
     pub(crate) fn decide_take_back(&self, asked: &TakeBack) -> Result<Draft, Rejection> {
         let mut allocation = self.allocation(asked.owner)?.clone();
         if allocation.status == AllocationStatus::TakenBack {
@@ -115,12 +120,14 @@ impl Account {
         let amount = allocation.outstanding();
         match asked.forced {
             Some(confirm) => self.refuse_stale(confirm)?,
+            None if allocation.may_keep() => return Err(Rejection::TakebackNotAgreed),
             None => self.refuse_beyond_cap(amount)?,
         }
         allocation.take_back(amount)?;
         allocation.status = AllocationStatus::TakenBack;
         allocation.mode = Mode::Ending;
         allocation.is_forced |= asked.forced.is_some();
+        allocation.transfer = None;
         // Order matters: what is overspent already counts as well, and only an operator may go beyond.
         let cap = self.standing.policy.takeback_cap;
         if asked.forced.is_none() && !self.home_side()?.keeps_ceiling(&allocation, cap) {
@@ -194,6 +201,7 @@ impl Account {
             key_retention: self.standing.policy.key_retention,
             record_retention: self.standing.policy.record_retention,
             reversals: self.reversals(allocation.opened_by).collect(),
+            on_expiry: allocation.on_expiry,
         })
     }
 
@@ -250,6 +258,17 @@ impl Allocation {
         let taken_back = self.taken_back.checked_add(amount);
         self.taken_back = taken_back.ok_or(Rejection::AmountOverflow)?;
         Ok(())
+    }
+
+    /// Says what becomes of it when its lease has run out. Until the region has taken up a voucher that
+    /// says the sterner, home counts the kinder.
+    fn set_on_expiry(&mut self, on_expiry: OnExpiry) {
+        match (self.on_expiry, on_expiry) {
+            (OnExpiry::Keep, OnExpiry::TakeBack) => self.kept_by = Some(self.voucher),
+            (_, OnExpiry::Keep) => self.kept_by = None,
+            (OnExpiry::TakeBack, OnExpiry::TakeBack) => (),
+        }
+        self.on_expiry = on_expiry;
     }
 
     /// There is news for the region.

@@ -58,6 +58,11 @@ impl Home {
         self.bound(Some(changed)).total() <= wide(ceiling)
     }
 
+    /// What is out in regions, of all allocations.
+    pub(crate) fn outstanding(&self) -> Credits {
+        self.sum(None, Allocation::outstanding)
+    }
+
     fn sum(&self, changed: Option<&Allocation>, part: fn(&Allocation) -> Credits) -> Credits {
         let is_other = |other: &&Allocation| changed.is_none_or(|it| it.owner != other.owner);
         let others = self.allocations.values().filter(is_other);

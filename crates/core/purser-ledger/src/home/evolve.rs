@@ -95,6 +95,24 @@ impl Account {
         self.home_side().map_or(Credits::ZERO, |home| home.ceiling(None, cap))
     }
 
+    /// What is owed and no region made: a call or a policy allowed it here.
+    pub fn allowed_debt(&self) -> Credits {
+        match self.side {
+            Side::Home(_) => self.balance.debt.saturating_sub(self.realised()),
+            Side::Region(_) => Credits::ZERO,
+        }
+    }
+
+    /// Whether regions have something of this account, or have made debt that is not repaid.
+    pub(crate) fn has_to_do_with_regions(&self) -> bool {
+        self.home_side().is_ok_and(|home| !home.allocations.is_empty() || !home.realised.is_zero())
+    }
+
+    /// What is out in regions, as far as home knows. Of a region's book: nothing.
+    pub fn outstanding(&self) -> Credits {
+        self.home_side().map_or(Credits::ZERO, Home::outstanding)
+    }
+
     /// The allocations that are not closed.
     pub fn allocations(&self) -> impl Iterator<Item = &Allocation> {
         self.home_side().into_iter().flat_map(|home| home.allocations.values())

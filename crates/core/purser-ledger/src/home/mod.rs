@@ -20,7 +20,9 @@ mod allocate;
 mod away;
 mod bound;
 mod evolve;
+mod follow;
 mod settle;
+mod transfer;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,6 +35,7 @@ use crate::digest::Digest16;
 use crate::entry::Entry;
 use crate::hold::{Portion, Spend};
 use crate::lot::LotTerms;
+use crate::policy::OnExpiry;
 use crate::protocol::{Booked, Mode, Recall};
 use crate::time_ring::TimeRing;
 
@@ -132,6 +135,31 @@ pub struct Allocation {
     /// Whether an operator decided that it was taken back, whatever the cap.
     #[n(17)]
     pub is_forced: bool,
+    /// What becomes of it when its lease has run out, by the last voucher.
+    #[n(18)]
+    #[cbor(skip_if = "crate::codec::is_none")]
+    pub on_expiry: OnExpiry,
+    /// The last voucher that let the region keep it, where a later one does not: until home has booked
+    /// that the region took up one of the later.
+    #[n(19)]
+    pub kept_by: Option<u64>,
+    /// What was asked back for another region and has not come back yet.
+    #[n(20)]
+    pub transfer: Option<PendingTransfer>,
+}
+
+/// Credits that were asked back for another region. Until they come back they are the first region's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct PendingTransfer {
+    /// Who is to have them.
+    #[n(0)]
+    pub to: Region,
+    /// How much at most.
+    #[n(1)]
+    pub amount: Credits,
+    /// The recall by which they were asked back.
+    #[n(2)]
+    pub recall: u64,
 }
 
 /// Whether an allocation can be granted more.
@@ -266,7 +294,15 @@ impl Allocation {
             booked: Booked::default(),
             lots: Vec::new(),
             is_forced: false,
+            on_expiry: OnExpiry::Keep,
+            kept_by: None,
+            transfer: None,
         }
+    }
+
+    /// Whether the region may still believe that nothing is taken back from it without its word (R3).
+    pub fn may_keep(&self) -> bool {
+        self.on_expiry == OnExpiry::Keep || self.kept_by.is_some()
     }
 
     /// What is out, as far as home knows: granted, and neither spent nor returned nor taken back.

@@ -68,6 +68,7 @@ impl Account {
         let mut rest = reported.into_iter().peekable();
         let mut written = None;
         while let Some(first) = rest.next() {
+            let pending = self.allocation(report.owner).ok().and_then(|known| known.transfer);
             let seen = Seen { now, history: &*scribe.history };
             let mut run = self.begin_run(report.owner, first, seen)?;
             while let Some(next) = rest.next_if(|next| run.takes(&next.entry)) {
@@ -78,6 +79,10 @@ impl Account {
             let (entry, _) = self.append(draft, now, origin, scribe);
             self.remember_away(&entry, now);
             let debt_repaid = self.repay_debt(now, scribe)?;
+            let granted = pending.and_then(|pending| self.decide_transferred(pending, &entry));
+            if let Some(granted) = granted {
+                self.append(granted, now, origin, scribe);
+            }
             written = Some(self.receipt(entry, now, debt_repaid));
         }
         if let Some(draft) = self.seal_at_home(report) {
@@ -320,41 +325,6 @@ impl Settlement {
         let shipped = self.last_about(key.hold)?;
         let hold = shipped.entry.fact.hold()?.clone();
         Some(Hold { spent: shipped.spent.clone(), allocation: key.allocation, ..hold })
-    }
-}
-
-impl Allocation {
-    /// Notes what an entry of the region says of the allocation as a whole.
-    fn follow(&mut self, entry: &Entry, hash: Digest32) {
-        let balance = &entry.balance;
-        self.spent = balance.used;
-        self.returned = balance.returned;
-        self.held = balance.held;
-        self.booked = Booked { sequence: entry.sequence, hash: Some(hash) };
-        if let Fact::RefundPromised { amount, .. } = &entry.fact {
-            self.refunded = self.refunded.checked_add(*amount).unwrap_or(Credits::MAX);
-        }
-        if let Fact::VoucherAccepted(voucher) = &entry.fact
-            && voucher.number == self.voucher
-        {
-            // What the region has drawn beyond a lower limit stays possible.
-            self.overdraft_worst = self.overdraft.max(balance.debt);
-        }
-        // What was taken back stays so.
-        if entry.fact == Fact::AllocationSealed && self.status == AllocationStatus::Open {
-            self.status = AllocationStatus::Sealed;
-            self.mode = Mode::Ending;
-        }
-        if entry.fact == Fact::AllocationFinished {
-            self.status = AllocationStatus::Closed;
-            self.mode = Mode::Ending;
-        }
-    }
-
-    /// Late rule: what was taken back here and spent or returned there was not there to be taken.
-    fn prove(&mut self, short_by: Credits) {
-        let proven = self.proven.checked_add(short_by.min(self.unresolved()));
-        self.proven = proven.expect("INV-12: no more is proven than was taken back");
     }
 }
 

@@ -24,6 +24,7 @@ use crate::command::{LotNumber, Return};
 use crate::entry::{Bucket, Fact, Move};
 use crate::hold::Portion;
 use crate::lot::LotPhase;
+use crate::policy::OnExpiry;
 use crate::protocol::{Mode, Recall, Report, Voucher, VoucherLot};
 use crate::rejection::Rejection;
 
@@ -54,6 +55,10 @@ pub(crate) struct RegionSide {
     /// Whether the book goes on.
     #[n(7)]
     pub(crate) phase: BookPhase,
+    /// What becomes of the allocation when its lease has run out.
+    #[n(8)]
+    #[cbor(skip_if = "codec::is_none")]
+    pub(crate) on_expiry: OnExpiry,
 }
 
 /// Whether a region's book goes on.
@@ -83,6 +88,7 @@ impl RegionSide {
             recall: Recall::default(),
             answered: 0,
             phase: BookPhase::Open,
+            on_expiry: OnExpiry::Keep,
         }
     }
 
@@ -93,6 +99,7 @@ impl RegionSide {
         self.overdraft = voucher.overdraft;
         self.mode = voucher.mode;
         self.recall = voucher.recall;
+        self.on_expiry = voucher.on_expiry;
     }
 }
 
@@ -248,6 +255,11 @@ impl Account {
     pub fn voucher_heard(&self) -> Option<(u64, u64, Credits, Mode)> {
         let region = self.region_side().ok()?;
         Some((region.voucher, region.answered, region.overdraft, region.mode))
+    }
+
+    /// What a region's book has heard of what becomes of it when its lease has run out.
+    pub fn heard_on_expiry(&self) -> Option<OnExpiry> {
+        self.region_side().ok().map(|region| region.on_expiry)
     }
 
     /// What home lets a region's book do, and the recall that it has not answered yet.

@@ -5,8 +5,9 @@ use purser_types::{Credits, Region};
 use super::line_error::LineError;
 use super::names::Book;
 use super::requests::{Read, Reader};
-use super::words::{Words, number};
-use crate::command::{Allocate, Operation, Return, SetAllocation, TakeBack, WriteOff};
+use super::words::{Words, call_amount, number};
+use crate::command::{Allocate, Operation, Return, SetAllocation, TakeBack, Transfer, WriteOff};
+use crate::policy::OnExpiry;
 use crate::protocol::Mode;
 
 /// How a line with `verb` is read.
@@ -16,7 +17,9 @@ pub(super) fn reader(verb: &str) -> Result<Read, LineError> {
         "recall" => recall,
         "overdraft" => overdraft,
         "mode" => mode,
+        "on_expiry" => on_expiry,
         "take_back" => take_back,
+        "transfer" => transfer,
         "write_off" => write_off,
         "return" => |_, _, words| give_back(words),
         "finish" => |_, _, _| Ok(Operation::Finish),
@@ -62,6 +65,25 @@ fn mode(reader: &Reader<'_>, book: &Book, words: &mut Words<'_>) -> Result<Opera
     Ok(Operation::SetAllocation(SetAllocation { mode: Some(mode), ..unchanged }))
 }
 
+fn on_expiry(
+    reader: &Reader<'_>,
+    book: &Book,
+    words: &mut Words<'_>,
+) -> Result<Operation, LineError> {
+    let unchanged = unchanged(reader, book, words)?;
+    let on_expiry = Some(expiry_choice(words.plain("on_expiry")?)?);
+    Ok(Operation::SetAllocation(SetAllocation { on_expiry, ..unchanged }))
+}
+
+/// What becomes of an allocation whose lease has run out.
+pub(super) fn expiry_choice(word: &str) -> Result<OnExpiry, LineError> {
+    match word {
+        "keep" => Ok(OnExpiry::Keep),
+        "take_back" => Ok(OnExpiry::TakeBack),
+        _ => Err(LineError::Choice { what: "on_expiry", allowed: "keep or take_back" }),
+    }
+}
+
 /// A change of the allocation that a line names, and of nothing about it yet.
 fn unchanged(
     reader: &Reader<'_>,
@@ -69,7 +91,7 @@ fn unchanged(
     words: &mut Words<'_>,
 ) -> Result<SetAllocation, LineError> {
     let owner = reader.owner(&book.account, words)?;
-    Ok(SetAllocation { owner, overdraft: None, mode: None, keep: None })
+    Ok(SetAllocation::of(owner))
 }
 
 fn take_back(
@@ -81,6 +103,17 @@ fn take_back(
     let owner = reader.owner(&book.account, words)?;
     let forced = if forced { Some(reader.confirm(book, words)?) } else { None };
     Ok(Operation::TakeBack(TakeBack { owner, forced }))
+}
+
+fn transfer(
+    reader: &Reader<'_>,
+    book: &Book,
+    words: &mut Words<'_>,
+) -> Result<Operation, LineError> {
+    let from = reader.owner(&book.account, words)?;
+    let to = Region::parse(words.plain("the other region")?)?;
+    let amount = call_amount(words.plain("amount")?)?;
+    Ok(Operation::Transfer(Transfer { from, to, amount }))
 }
 
 fn write_off(

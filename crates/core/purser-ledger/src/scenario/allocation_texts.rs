@@ -9,6 +9,7 @@ use crate::account::Account;
 use crate::codec;
 use crate::entry::Entry;
 use crate::home::{Allocation, AllocationStatus, Bound, SameRequest, Settlement, Shipped};
+use crate::policy::OnExpiry;
 use crate::protocol::{Mode, Report, Voucher, VoucherLot};
 use crate::region::{BookPhase, RegionSide};
 
@@ -36,6 +37,7 @@ impl Teller<'_> {
             let recall = voucher.recall;
             text.push_str(&format!(" recall={} keep={}", recall.number, recall.keep));
         }
+        text.push_str(expiry_text(voucher.on_expiry));
         if !voucher.reversals.is_empty() {
             let holds = voucher.reversals.iter().map(|hold| format!("#{}", hold.0.0));
             text.push_str(&format!(" undo={}", holds.collect::<Vec<_>>().join(",")));
@@ -72,7 +74,14 @@ pub(super) fn allocation_text(allocation: &Allocation) -> String {
         AllocationStatus::Sealed => " sealed",
         AllocationStatus::Closed => " closed",
     };
-    format!(" {}{status}{}{figures}", owner_text(allocation.owner), mode_text(allocation.mode))
+    let expiry = match (allocation.on_expiry, allocation.may_keep()) {
+        (OnExpiry::TakeBack, true) => " on_expiry=take_back(may keep)",
+        (on_expiry, _) => expiry_text(on_expiry),
+    };
+    let (owner, mode) = (owner_text(allocation.owner), mode_text(allocation.mode));
+    let transfer = allocation.transfer.map(|it| format!(" transfer={}>{}", it.amount, it.to));
+    let transfer = transfer.unwrap_or_default();
+    format!(" {owner}{status}{mode}{expiry}{figures}{transfer}")
 }
 
 /// An allocation, and the kinds of its region's entries that were booked.
@@ -104,7 +113,8 @@ pub(super) fn region_text(account: &Account, region: &RegionSide) -> String {
     ];
     let counts: String = counts.iter().map(|(name, count)| counted(name, *count)).collect();
     let (owner, mode) = (owner_text(region.owner), mode_text(region.mode));
-    format!("{owner}{phase}{mode}{figures} voucher={}{counts}", region.voucher)
+    let expiry = expiry_text(region.on_expiry);
+    format!("{owner}{phase}{mode}{expiry}{figures} voucher={}{counts}", region.voucher)
 }
 
 /// What may have been overspent, by cause, and the most that it may come to.
@@ -129,6 +139,14 @@ fn report_text(report: &Report) -> String {
     let entries = report.entries.iter().map(entry).collect::<Vec<_>>().join(", ");
     let sealed = if report.is_sealed { " sealed" } else { "" };
     format!("{}{sealed} [{entries}]{}", owner_text(report.owner), counted("epoch", report.epoch.0))
+}
+
+/// What becomes of an allocation whose lease has run out; nothing if it is kept.
+pub(super) fn expiry_text(on_expiry: OnExpiry) -> &'static str {
+    match on_expiry {
+        OnExpiry::Keep => "",
+        OnExpiry::TakeBack => " on_expiry=take_back",
+    }
 }
 
 fn mode_text(mode: Mode) -> &'static str {

@@ -39,7 +39,7 @@ impl Message {
             }
             Self::Report(book, report) => (book, Operation::Settle(report)),
         };
-        let item = Item { context: Context::default(), operation };
+        let item = Item::new(Context::default(), operation);
         Request { book, item, name: None }
     }
 }

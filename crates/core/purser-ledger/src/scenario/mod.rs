@@ -30,6 +30,7 @@
 //! | `open T`, `grant T 100`, `authorize T 40`, `charge T 40`, `adjust T +5` | `T` is `tenant` or `tenant/unit` |
 //! | `capture h1 25`, `release h1`, `extend h1 until=90s`, `refund h1 20`, `reclaim h1` | `h1` is a hold or a charge; at home `refund eu:h1` is about one of a closed allocation |
 //! | `void L1`, `policy T debt_limit=50`, `freeze T`, `unfreeze T`, `close T` | |
+//! | `charge T 40 exhausted`, `charge T 40 stranded=30:eu,us` | what the leader has found out about credits in regions |
 //! | `batch T` … `end` | the lines between take effect together or not at all |
 //! | `sweep`, `restart` | writes down what is due; goes on from a snapshot |
 //! | `balance T`, `totals T`, `lots T`, `entries T`, `check T 30`, `hold h1`, `history h1` | questions: nothing is written |
@@ -59,9 +60,11 @@
 //!
 //! | Commands | |
 //! |---|---|
-//! | `allocate T eu 40`, `overdraft T eu 10`, `mode T eu strict`, `recall T eu keep=5` | of home |
+//! | `allocate T eu 40`, `overdraft T eu 10`, `mode T eu strict`, `on_expiry T eu keep`, `recall T eu keep=5` | of home |
+//! | `transfer T eu us 40` | of home: from eu to us |
 //! | `take_back T eu`, `take_back T eu forced`, `write_off T eu` | of home |
 //! | `eu: return T keep=5 recall=1`, `eu: finish T`, `eu: seal T` | of a region, like all that spends |
+//! | `eu: pass_on charge T 5 key=k1` | notes that home decides the call, for a day or `for=1h` |
 //! | `voucher T eu v1` | writes home's voucher as it is now; `epoch=2`: as a later home would |
 //! | `eu: report T r1` | writes the region's entries that home has not booked; `from=2 to=5`: these |
 //! | `deliver v1` | gives a message to whom it is for |

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use purser_types::{LogTime, Region};
+use purser_types::{LogTime, Region, Span};
 
 use super::Stop;
 use super::group::Group;
 use super::line_error::LineError;
 use super::messages::{self, Extent, Message, Messages};
-use super::moment::parse_instant;
+use super::moment::{parse_instant, parse_span};
 use super::names::{Book, Names, Place};
 use super::overspend;
 use super::proof::Unproved;
@@ -16,7 +16,7 @@ use super::questions::Desk;
 use super::requests::{Reader, Request, book};
 use super::telling::Teller;
 use super::words::Words;
-use crate::answer::{Answer, Outcome};
+use crate::answer::{Answer, Outcome, PassedOn};
 use crate::command::{Command, Item};
 use crate::entry::Entry;
 
@@ -45,6 +45,7 @@ enum Line {
     Answered(Result<Answers, Stop>),
     Requests(Book, Vec<Request>),
     Sweep(Place),
+    PassOn(Box<Request>, Span),
 }
 
 impl Player {
@@ -59,6 +60,7 @@ impl Player {
             Ok(Line::Answered(answers)) => answers,
             Ok(Line::Requests(book, requests)) => self.change(book, requests),
             Ok(Line::Sweep(place)) => self.sweep(place),
+            Ok(Line::PassOn(request, retention)) => self.pass_on(*request, retention),
             Err(error) => Ok(vec![format!("unreadable: {error}")]),
         }
     }
@@ -93,6 +95,7 @@ impl Player {
             "restore" => words.end().map(|()| Line::Answered(self.restore(place))),
             "voucher" | "report" => self.write(place, verb, words, line),
             "deliver" => self.deliver(words),
+            "pass_on" => self.read_pass_on(place, rest, line),
             question if Desk::answers(question) => {
                 let answers = self.desk(place).answer(question, words)?;
                 Ok(Line::Answered(answers.map_err(Stop::from)))
@@ -193,6 +196,30 @@ impl Player {
         let message = self.messages.get(name).cloned();
         let request = message.map(Message::request).ok_or(LineError::NoMessage)?;
         Ok(Line::Requests(request.book.clone(), vec![request]))
+    }
+
+    /// Reads the request that a region wants to pass on, and how long its key is kept: a day, or `for=`.
+    fn read_pass_on(&mut self, place: Place, rest: &str, line: usize) -> Result<Line, LineError> {
+        let (verb, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+        let mut words = Words::of(rest)?;
+        let retention = words.named("for").map(parse_span).transpose()?;
+        let request = self.reader(place, line).request(verb, words)?;
+        Ok(Line::PassOn(Box::new(request), retention.unwrap_or(Span::from_days(1))))
+    }
+
+    fn pass_on(&mut self, request: Request, retention: Span) -> Result<Answers, Stop> {
+        let Request { book, item, .. } = request;
+        let (account, item) = (book.account.clone(), Box::new(item));
+        let command = Command::PassOn { account, item, retention };
+        let group = self.groups.entry(book.place()).or_default();
+        let (answer, _) = group.apply(&command, self.clock)?;
+        Ok(match answer {
+            Answer::PassedOn(PassedOn::ToHome) => vec!["to home".to_owned()],
+            Answer::PassedOn(PassedOn::Decided(generation)) => {
+                vec![format!("decided in generation={}", generation.0)]
+            }
+            Answer::Account(_) | Answer::Swept { .. } => Vec::new(),
+        })
     }
 
     /// Puts requests through the log of the book's group and tells what came of them.

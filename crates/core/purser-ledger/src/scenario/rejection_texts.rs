@@ -1,5 +1,7 @@
 //! Rejections in words: the code, as the API names it, and the figures.
 
+use purser_types::{Credits, Region};
+
 use super::allocation_texts::{counted, owner_text};
 use super::moment::instant_text;
 use super::telling::{Teller, figures};
@@ -14,10 +16,7 @@ impl Teller<'_> {
     fn rejection_figures(&self, rejection: &Rejection) -> String {
         match rejection {
             Rejection::InsufficientCredits { available, short_by, debt, debt_limit } => {
-                let debt = figures(&[("debt", *debt)]);
-                let limit = debt_limit.map(|limit| format!(" debt_limit={limit}"));
-                let limit = limit.unwrap_or_default();
-                format!(" available={available} short_by={short_by}{debt}{limit}")
+                missing_text(*available, *short_by) + &debt_text(*debt, *debt_limit)
             }
             Rejection::RightExhausted { right, short_by } => {
                 format!(" right={right} short_by={short_by}")
@@ -42,11 +41,19 @@ impl Teller<'_> {
             Rejection::DecidedInRegion { owner, hold } => {
                 format!(" by={} hold=#{}", owner_text(*owner), hold.0.0)
             }
+            Rejection::CreditsOut { available, short_by, outstanding } => {
+                missing_text(*available, *short_by) + &format!(" out={outstanding}")
+            }
+            Rejection::Stranded { available, short_by, amount, regions } => {
+                missing_text(*available, *short_by) + &stranded_text(*amount, regions)
+            }
+            Rejection::DecidedInGeneration { generation } => {
+                format!(" generation={}", generation.0)
+            }
+            Rejection::TransferBeyondRight { right } => format!(" right={right}"),
             Rejection::TakebackBeyondCap { amount, cap } => format!(" amount={amount} cap={cap}"),
             Rejection::FinishBlocked { holds, free } => format!(" holds={holds} free={free}"),
-            Rejection::ExtendNotLater { expires_at } => {
-                format!(" until={}", instant_text(*expires_at))
-            }
+            Rejection::ExtendNotLater { expires_at: at } => format!(" until={}", instant_text(*at)),
             Rejection::ExtendTooLong { latest } => format!(" latest={}", instant_text(*latest)),
             Rejection::StaleConfirmation { sequence } => format!(" sequence={}", sequence.0),
             Rejection::BatchAborted { item } => format!(" item={item}"),
@@ -69,12 +76,29 @@ impl Teller<'_> {
             | Rejection::AllocationOpen
             | Rejection::NothingNew
             | Rejection::VoucherContradicts
+            | Rejection::TakebackNotAgreed
+            | Rejection::TransferToItself
+            | Rejection::TransferUnderWay
             | Rejection::KeyReused
             | Rejection::TooManyParts
             | Rejection::AlreadyFrozen
             | Rejection::AmountOverflow => String::new(),
         }
     }
+}
+
+fn missing_text(available: Credits, short_by: Credits) -> String {
+    format!(" available={available} short_by={short_by}")
+}
+
+fn debt_text(debt: Credits, debt_limit: Option<Credits>) -> String {
+    let limit = debt_limit.map(|limit| format!(" debt_limit={limit}"));
+    figures(&[("debt", debt)]) + &limit.unwrap_or_default()
+}
+
+fn stranded_text(amount: Credits, regions: &[Region]) -> String {
+    let regions: Vec<String> = regions.iter().map(ToString::to_string).collect();
+    format!(" stranded={amount} in={}", regions.join(","))
 }
 
 const fn code(rejection: &Rejection) -> &'static str {
@@ -102,6 +126,9 @@ const fn code(rejection: &Rejection) -> &'static str {
         Rejection::LotAlreadyVoided => "lot_already_voided",
         Rejection::DecidedElsewhere => "decided_elsewhere",
         Rejection::DecidedInRegion { .. } => "decided_in_region",
+        Rejection::CreditsOut { .. } => "credits_out",
+        Rejection::Stranded { .. } => "stranded",
+        Rejection::DecidedInGeneration { .. } => "decided_in_generation",
         Rejection::RightExhausted { .. } => "right_exhausted",
         Rejection::AllocationEnded => "allocation_ended",
         Rejection::AllocationUnknown => "allocation_not_found",
@@ -111,6 +138,10 @@ const fn code(rejection: &Rejection) -> &'static str {
         Rejection::EpochFenced { .. } => "fenced",
         Rejection::VoucherContradicts => "voucher_contradicts",
         Rejection::TakebackBeyondCap { .. } => "takeback_beyond_cap",
+        Rejection::TakebackNotAgreed => "takeback_not_agreed",
+        Rejection::TransferToItself => "transfer_to_itself",
+        Rejection::TransferBeyondRight { .. } => "transfer_beyond_right",
+        Rejection::TransferUnderWay => "transfer_under_way",
         Rejection::AllocationOpen => "allocation_open",
         Rejection::FinishBlocked { .. } => "finish_blocked",
         Rejection::ExtendNotLater { .. } => "extend_not_later",

@@ -14,7 +14,8 @@ use super::names::{Book, Names, Place};
 use super::words::{Words, call_amount, number};
 use crate::command::{
     AccountName, Adjust, Authorize, Capture, Category, Charge, Close, Confirm, Context, Extend,
-    Grant, IfExpired, Item, Metadata, Open, Operation, Reclaim, Refund, Release, Target, Void,
+    Grant, IfExpired, Item, Metadata, Open, Operation, Reclaim, Refund, Release, Shortage, Target,
+    Void,
 };
 use crate::policy::{Policy, PolicyChange, RefundExpired};
 
@@ -50,9 +51,10 @@ impl Reader<'_> {
     pub(super) fn request(&self, verb: &str, mut words: Words<'_>) -> Result<Request, LineError> {
         let context = self.context(&mut words)?;
         let name = ["lot", "hold", "charge"].into_iter().find_map(|kind| words.named(kind));
+        let shortage = shortage(&mut words)?;
         let (book, operation) = self.operation(verb, &mut words)?;
         words.end()?;
-        let item = Item { context, operation };
+        let item = Item { shortage, ..Item::new(context, operation) };
         Ok(Request { book, item, name: name.map(str::to_owned) })
     }
 
@@ -224,6 +226,17 @@ pub(super) fn account(words: &mut Words<'_>) -> Result<AccountName, LineError> {
     Ok(AccountName { tenant: TenantId::parse(tenant)?, unit })
 }
 
+/// What the leader has found out about credits that are out: `exhausted`, or `stranded=40:eu,us`.
+fn shortage(words: &mut Words<'_>) -> Result<Option<Shortage>, LineError> {
+    if words.flag("exhausted") {
+        return Ok(Some(Shortage::Exhausted));
+    }
+    let Some(stranded) = words.named("stranded") else { return Ok(None) };
+    let (amount, regions) = stranded.split_once(':').ok_or(LineError::Missing("regions"))?;
+    let regions = regions.split(',').map(Region::parse).collect::<Result<Vec<_>, _>>()?;
+    Ok(Some(Shortage::Stranded { amount: Credits::parse(amount)?, regions }))
+}
+
 fn amount(words: &mut Words<'_>) -> Result<Credits, LineError> {
     call_amount(words.plain("amount")?)
 }
@@ -305,6 +318,9 @@ fn policy_change(words: &mut Words<'_>) -> Result<PolicyChange, LineError> {
     }
     if let Some(span) = words.named("record_retention") {
         policy.record_retention = Some(parse_span(span)?);
+    }
+    if let Some(choice) = words.named("on_expiry") {
+        policy.on_expiry = Some(allocating::expiry_choice(choice)?);
     }
     if let Some(cap) = words.named("takeback_cap") {
         policy.takeback_cap = Some(Credits::parse(cap)?);

@@ -2,7 +2,7 @@
 
 use purser_types::Credits;
 
-use super::allocation_texts::{allocation_text, counted, owner_text, settlement_text};
+use super::allocation_texts::{allocation_text, counted, expiry_text, owner_text, settlement_text};
 use super::moment::{instant_text, span_text};
 use super::names::{Book, Names};
 use crate::answer::{Outcome, Receipt};
@@ -259,10 +259,11 @@ fn policy_text(policy: &Policy) -> String {
         RefundExpired::Regrant { days } => format!("regrant:{days}d"),
     };
     format!(
-        " debt_limit={} refund_expired={refund_expired} key_retention={} record_retention={}{}",
+        " debt_limit={} refund_expired={refund_expired} key_retention={} record_retention={}{}{}",
         policy.debt_limit,
         span_text(policy.key_retention),
         span_text(policy.record_retention),
         figures(&[("takeback_cap", policy.takeback_cap)]),
+        expiry_text(policy.on_expiry),
     )
 }

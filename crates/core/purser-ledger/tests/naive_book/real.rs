@@ -7,9 +7,9 @@ use purser_ledger::scenario::MemoryHistory;
 use purser_ledger::{
     Account, AccountName, AccountStatus, Adjust, Answer, AsOf, Authorize, Capture, Category,
     Charge, Close, Command, Confirm, Context, Entry, Extend, Fact, Grant, HoldKind, HoldNumber,
-    HoldState, IfExpired, Item, Ledger, Lot, LotNumber, LotStatus, Open, Operation, Outcome,
-    PolicyChange, Portion, Receipt, Reclaim, Refund, RefundExpired, Rejection, Release, Source,
-    Target, Void, codec, invariants,
+    HoldState, IfExpired, Item, Ledger, Lot, LotNumber, LotStatus, OnExpiry, Open, Operation,
+    Outcome, PolicyChange, Portion, Receipt, Reclaim, Refund, RefundExpired, Rejection, Release,
+    Source, Target, Void, codec, invariants,
 };
 use purser_types::{
     Credits, IdempotencyKey, LogTime, Machine, OperationId, Region, Sequence, Span, Stamped,
@@ -41,7 +41,7 @@ impl Real {
     pub(crate) fn open(policy: Policy) -> Self {
         let mut real = Self::default();
         let open = Open { home: Region::parse("here").unwrap(), policy: policy_of(policy) };
-        let item = Item { context: Context::default(), operation: Operation::Open(open) };
+        let item = Item::new(Context::default(), Operation::Open(open));
         let items = vec![item];
         real.apply(&Command::at_home(name(), items), LogTime::ZERO);
         real
@@ -55,7 +55,7 @@ impl Real {
         let lots = self.lots();
         let outcomes = match &answer {
             Answer::Account(outcomes) => outcomes.as_slice(),
-            Answer::Swept { .. } => &[],
+            Answer::Swept { .. } | Answer::PassedOn(_) => &[],
         };
         outcomes.iter().map(|outcome| self.told(outcome, index, &lots)).collect()
     }
@@ -90,7 +90,7 @@ impl Real {
     fn item(&self, key: u32, request: &Request) -> Item {
         let key = Some(IdempotencyKey::parse(&format!("key {key}")).unwrap());
         let operation = self.operation(request);
-        Item { context: Context { key, ..Context::default() }, operation }
+        Item::new(Context { key, ..Context::default() }, operation)
     }
 
     fn operation(&self, request: &Request) -> Operation {
@@ -147,6 +147,7 @@ impl Real {
                 key_retention: None,
                 record_retention: None,
                 takeback_cap: None,
+                on_expiry: None,
             }),
             Request::Freeze => Operation::Freeze,
             Request::Unfreeze => Operation::Unfreeze,
@@ -226,6 +227,7 @@ fn policy_of(policy: Policy) -> purser_ledger::Policy {
         key_retention: Span::from_secs(policy.key_retention),
         record_retention: Span::from_secs(policy.record_retention),
         takeback_cap: Credits::ZERO,
+        on_expiry: OnExpiry::Keep,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The part of a group that does not depend on its machine.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,20 +25,18 @@ use crate::raft::Raft;
 use crate::raft::group_log::GroupLog;
 use crate::raft::state_machine::{Applied, Hosted};
 use crate::raft::types::{TypeConfig, with_empty_nodes};
-use crate::settings::GroupSettings;
+use crate::settings::{GroupSettings, RaftTimings};
 use crate::snapshot::SnapshotStore;
 use crate::snapshot::incoming::Incoming;
 use crate::status::{GroupStatus, Role};
 use crate::tasks::{Stop, Tasks};
 
 use super::change::{Steps, change_error};
+use super::replicas::Replica;
 
 /// Entries that a follower may lack when proposing stops for it to catch up: what is in flight
 /// anyway.
 const TRANSFER_LAG_MAX: u64 = 8;
-
-/// How long commands wait for a follower to get the last entries, before the transfer is given up.
-const CATCH_UP_LIMIT: Duration = Duration::from_secs(1);
 
 /// How often a transfer looks whether its target has caught up.
 const TRANSFER_LOOK_PERIOD: Duration = Duration::from_millis(10);
@@ -48,8 +46,7 @@ pub(crate) struct GroupCore {
     pub(crate) id: GroupId,
     pub(crate) node: NodeId,
     pub(crate) settings: GroupSettings,
-    /// Longer than this nobody waits for a successor to take over.
-    pub(crate) hand_over_limit: Duration,
+    pub(crate) timings: RaftTimings,
     pub(crate) raft: Raft,
     pub(crate) hosted: Arc<dyn Hosted>,
     pub(crate) log: Arc<GroupLog>,
@@ -178,15 +175,6 @@ impl GroupCore {
         }
     }
 
-    /// How many entries `node` lacks, on a leader that replicates to it.
-    fn lag(&self, node: NodeId) -> Option<u64> {
-        let metrics = self.raft.metrics();
-        let metrics = metrics.borrow_watched();
-        let matched = metrics.replication.as_ref()?.get(&node)?.map(|matched| matched.index);
-        let next = |index: Option<u64>| index.map_or(0, |index| index.saturating_add(1));
-        Some(next(metrics.last_log_index).saturating_sub(next(matched)))
-    }
-
     /// The follower that lacks least, among those that are there and have a good clock.
     pub(crate) fn successor(&self) -> Option<NodeId> {
         let voters = self.voters();
@@ -245,7 +233,7 @@ impl GroupCore {
         }
         self.wait_for_lag(to, TRANSFER_LAG_MAX, deadline).await?;
         let pause = Pause::begin(&self.paused);
-        let catch_up_ends = deadline.min(Instant::now() + CATCH_UP_LIMIT);
+        let catch_up_ends = deadline.min(Instant::now() + self.timings.catch_up_limit());
         // Order matters: an entry that is on its way into the log is not counted as lacking yet.
         let mut is_quiet = self.is_quiet.subscribe();
         let quiet = is_quiet.wait_for(|is_quiet| *is_quiet);
@@ -254,7 +242,7 @@ impl GroupCore {
         }
         self.wait_for_lag(to, 0, catch_up_ends).await?;
         self.raft.trigger().transfer_leader(to).await.map_err(|_fatal| ChangeError::Stopped)?;
-        let pause_ends = deadline.min(Instant::now() + self.hand_over_limit);
+        let pause_ends = deadline.min(Instant::now() + self.timings.hand_over_limit());
         let handed_over = tokio::time::timeout_at(pause_ends.into(), self.other_leads()).await;
         // Nobody took over in time: this node goes on, and somebody may still.
         drop(pause);
@@ -291,7 +279,7 @@ impl GroupCore {
             tracing::info!(group = %self.id, "there is nobody to hand leadership over to");
             return;
         };
-        let deadline = deadline.min(Instant::now() + self.hand_over_limit);
+        let deadline = deadline.min(Instant::now() + self.timings.hand_over_limit());
         if let Err(error) = self.transfer_leadership(successor, deadline).await {
             tracing::warn!(group = %self.id, error = %error, "leadership was not handed over");
         }
@@ -332,7 +320,11 @@ impl GroupCore {
         let learners = learners.filter(|node| !voters.contains(node)).collect();
         let replicated = metrics.replication.unwrap_or_default();
         let followers = replicated.keys().filter(|node| **node != self.node);
-        let lag_entries = followers.filter_map(|node| Some((*node, self.lag(*node)?))).collect();
+        let replicas = followers.filter_map(|node| Some((*node, self.replica(*node)?)));
+        let replicas: BTreeMap<NodeId, Replica> = replicas.collect();
+        let matched = replicas.iter().filter_map(|(node, seen)| Some((*node, seen.matched?)));
+        let matched_index = matched.collect();
+        let lag_entries = replicas.iter().map(|(node, seen)| (*node, seen.lag)).collect();
         let snapshot = self.snapshots.current();
         let size = self.log.size();
         let load = |counter: &std::sync::atomic::AtomicU64| {
@@ -354,6 +346,7 @@ impl GroupCore {
                 .map(|id| id.index),
             snapshot_at: snapshot.map(|snapshot| snapshot.covered().stamp),
             history_bytes: self.history.length(),
+            matched_index,
             lag_entries,
             queued_commands: u64::try_from(queued_commands).unwrap_or(u64::MAX),
             proposed_commands: load(&self.proposer.commands),

@@ -3,6 +3,7 @@
 mod change;
 pub(crate) mod core;
 mod keeper;
+mod replicas;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use purser_types::{HistoryReader, LogTime, Machine, Span};
 use tokio::sync::{Semaphore, watch};
 
 use crate::clock::{self, ClockVerdict};
-use crate::error::{ChangeError, ProposeError, ReadError, StopReason};
+use crate::error::{AcknowledgeError, ChangeError, ProposeError, ReadError, StopReason};
 use crate::history::GroupHistory;
 use crate::ids::{GroupId, NodeId};
 use crate::proposer::{Proposer, Queue, queue};
@@ -71,6 +72,16 @@ impl<M: Machine> Group<M> {
         command: Bytes,
         deadline: Instant,
     ) -> Result<M::Answer, ProposeError> {
+        self.propose_indexed(command, deadline).await.map(|(answer, _index)| answer)
+    }
+
+    /// As [`Group::propose`], and gives with the answer the index of the entry that the command is
+    /// in: what [`Group::acknowledged`] waits for.
+    pub async fn propose_indexed(
+        &self,
+        command: Bytes,
+        deadline: Instant,
+    ) -> Result<(M::Answer, u64), ProposeError> {
         if self.core.stop.reason().is_some() {
             return Err(ProposeError::Stopped);
         }
@@ -86,6 +97,20 @@ impl<M: Machine> Group<M> {
     /// linearizable.
     pub async fn read_barrier(&self, deadline: Instant) -> Result<(), ReadError> {
         self.core.read_barrier(deadline).await
+    }
+
+    /// Waits until `node`, a follower or learner, has acknowledged the entry at `index` as on its
+    /// disk. Only a leader is told of it, this node from the moment it leads.
+    ///
+    /// It says something only of an entry that is known to be committed, as by
+    /// [`Group::propose_indexed`]: of another one it may have been a later leader's in its place.
+    pub async fn acknowledged(
+        &self,
+        node: NodeId,
+        index: u64,
+        deadline: Instant,
+    ) -> Result<(), AcknowledgeError> {
+        self.core.acknowledged(node, index, deadline).await
     }
 
     /// Looks at the machine and its history as they are on this node now: after a

@@ -10,7 +10,6 @@ use tokio::sync::{Mutex, watch};
 use crate::error::{OpenError, StopReason};
 use crate::group::Group;
 use crate::group::core::GroupCore;
-use crate::history::GroupHistory;
 use crate::ids::GroupId;
 use crate::network::server::GroupPort;
 use crate::proposer::ProposerCounters;
@@ -75,6 +74,7 @@ impl Inner {
         settings: GroupSettings,
         opening: &Arc<Opening>,
     ) -> Result<Arc<GroupCore>, OpenError> {
+        let timings = settings.timings.unwrap_or(self.timings);
         let stored = self.open_stored(id, &hosted, settings, opening).await?;
         let covered = stored.snapshots.current().and_then(|now| now.covered().last);
         let log = self.open_log(id, settings, covered.map(|last| last.index));
@@ -92,7 +92,13 @@ impl Inner {
         });
         let writers = state_machine.writers();
         let store = LogStore::new(Arc::clone(&log));
-        let raft = match self.build_raft(id, history.clone(), store, state_machine).await {
+        let network = NetworkFactory {
+            group: id,
+            links: self.links.clone(),
+            history: history.clone(),
+            timings,
+        };
+        let raft = match self.build_raft(network, store, state_machine).await {
             Ok(raft) => raft,
             Err(error) => {
                 // Order matters: the opening is given up when nobody writes any more.
@@ -107,14 +113,14 @@ impl Inner {
             stop: stop.clone(),
             incoming: Arc::clone(&incoming),
             history: history.clone(),
-            step_timeout: self.timings.snapshot_step,
+            step_timeout: timings.snapshot_step,
         };
         self.ports.insert(id, port);
         Ok(Arc::new(GroupCore {
             id,
             node: self.identity.node,
             settings,
-            hand_over_limit: self.timings.election_max * 2,
+            timings,
             raft,
             hosted,
             log,
@@ -141,14 +147,11 @@ impl Inner {
     /// Starts consensus, which does nothing yet. An error is given in words.
     async fn build_raft(
         &self,
-        id: GroupId,
-        history: GroupHistory,
+        network: NetworkFactory,
         store: LogStore,
         state_machine: StateMachine,
     ) -> Result<Raft, String> {
-        let links = self.links.clone();
-        let network = NetworkFactory { group: id, links, history, timings: self.timings };
-        let config = config(id, &self.timings).map_err(|error| error.to_string())?;
+        let config = config(network.group, &network.timings).map_err(|error| error.to_string())?;
         let node = self.identity.node;
         let raft = Raft::build(node, Arc::new(config), network, store, state_machine).await;
         raft.map_err(|error| error.to_string())

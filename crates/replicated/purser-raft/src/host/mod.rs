@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, Semaphore};
@@ -21,6 +22,7 @@ use crate::disk::{Disk, DiskLock};
 use crate::error::{OpenError, StopReason};
 use crate::identity::Identity;
 use crate::ids::{ClusterId, GroupId, NodeId};
+use crate::network::calls::{CallError, CallHandler, Handler};
 use crate::network::clocks::Clocks;
 use crate::network::links::Links;
 use crate::network::server::{Ports, Server};
@@ -50,6 +52,7 @@ struct Inner {
     links: Links,
     clocks: Clocks,
     ports: Ports,
+    handler: Handler,
     tasks: Tasks,
     stop: Stop,
     /// One snapshot is written at a time.
@@ -100,13 +103,14 @@ impl Host {
             Arc::clone(&ask_clocks),
         );
         let clocks = Clocks::new(node, settings.clock, ask_clocks);
-        let ports = Ports::default();
+        let (ports, handler) = (Ports::default(), Handler::default());
         let server = Server {
             cluster,
             node,
             switch,
             clocks: clocks.clone(),
             ports: ports.clone(),
+            handler: handler.clone(),
             tasks: tasks.clone(),
         };
         tasks.spawn_vital("server", &stop, Arc::new(server).run(listener));
@@ -130,6 +134,7 @@ impl Host {
             links,
             clocks,
             ports,
+            handler,
             tasks,
             stop,
             snapshot_writing: Arc::new(Semaphore::new(1)),
@@ -159,6 +164,29 @@ impl Host {
     /// Replaces the addresses of the other nodes.
     pub fn set_peers(&self, peers: BTreeMap<NodeId, String>) {
         self.inner.links.set_peers(peers);
+    }
+
+    /// Has `handler` answer what other nodes ask by [`Host::call`], in place of the one before.
+    /// Without one, calls are refused. It is let go when the node has ended.
+    pub fn serve_calls(&self, handler: Arc<dyn CallHandler>) {
+        self.inner.handler.set(Some(handler));
+    }
+
+    /// Asks another node, and waits for what its handler answers until `deadline`.
+    ///
+    /// A body has at most 4 MiB, in both directions. Calls to one node overlap, up to 512; further
+    /// ones wait for their turn. They delay nothing that groups say to each other. This node itself
+    /// is not called: that is refused, as a mistake of the program.
+    pub async fn call(
+        &self,
+        node: NodeId,
+        body: Bytes,
+        deadline: Instant,
+    ) -> Result<Bytes, CallError> {
+        if node == self.node() {
+            return Err(CallError::Refused { detail: "a node does not call itself".to_owned() });
+        }
+        self.inner.links.call(node, body, deadline).await
     }
 
     /// Numbers about the node.
@@ -214,6 +242,8 @@ impl Host {
             let wal = Arc::clone(&inner.wal);
             join_blocking(move || wal.close()).await;
         }
+        // It may hold this node.
+        inner.handler.set(None);
         // Order matters: last of all, or another process could meet this one's writes.
         drop(inner.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
         *ended = true;

@@ -17,8 +17,10 @@ use super::messages::{Lane, RequestKind};
 
 const ASK_PERIOD: Duration = Duration::from_secs(1);
 
-/// An answer that takes longer says little about the clock.
-const ANSWER_TIMEOUT: Duration = Duration::from_millis(900);
+/// An answer that takes longer says little about the clock: what is read may be wrong by half of
+/// it, and the tolerance is 5 s. Readings overlap, as a peer in another region may take longer than
+/// the second between two.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A reading older than this is forgotten: the peer may have set its clock since.
 const READING_AGE_MAX: Duration = Duration::from_secs(5);
@@ -93,8 +95,14 @@ impl Clocks {
         let Some(said) = said.and_then(|micros| LogTime::from_unix_micros(micros).ok()) else {
             return;
         };
-        let at = asked + asked.elapsed() / 2;
-        self.lock().insert(peer, Reading { said, at });
+        let took = asked.elapsed();
+        links.note_round_trip(peer, took);
+        let at = asked + took / 2;
+        let mut readings = self.lock();
+        // Answers may overtake each other.
+        if readings.get(&peer).is_none_or(|reading| reading.at < at) {
+            readings.insert(peer, Reading { said, at });
+        }
     }
 
     /// How far each peer's clock is ahead of this node's, in microseconds.

@@ -2,8 +2,8 @@
 //!
 //! Calls on a lane are sent in the order in which they are made and may overlap; the answers find
 //! their callers by number. When a connection breaks, everything that waits on it fails at once. A
-//! connection whose peer is silent counts as broken, and so that this is noticed without calls, a
-//! ping goes out now and then.
+//! connection whose peer is silent counts as broken, and so that this is noticed without calls, and
+//! with calls that take long, a ping goes out now and then.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -11,32 +11,37 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use tokio::io::{AsyncWriteExt, BufWriter};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, Semaphore, mpsc};
 
 use crate::codec::Encoder;
 use crate::ids::{ClusterId, GroupId, NodeId};
 use crate::tasks::Tasks;
 
+use super::calls::CALLS_AT_ONCE_MAX;
 use super::frame;
 use super::messages::{Hello, Lane, RequestKind, decode_answer, request};
 use super::switch::PeerSwitch;
-use super::waiting::{Outcome, Waiting};
+use super::waiting::{Caller, Pending, Waiting};
 
 /// Calls that may wait for a connection to take them.
 const CALLS_QUEUED_MAX: usize = 256;
 
-/// A peer that does not take a connection in this time is unreachable.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// A peer that does not take a connection in this time is unreachable: two round trips of seconds,
+/// or one lost packet on the way to another region.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How often a connection is looked at for a silent peer.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
 
-/// A connection that is not used for so long is tried: a third of a server's patience.
+/// How often a connection is tried, used or not: a third of a server's patience.
 const PING_PERIOD: Duration = Duration::from_secs(10);
+
+/// The same for calls. Their answers may take as long as they like, and meanwhile the peer shows
+/// several times within its patience that it is there.
+const CALLS_PING_PERIOD: Duration = Duration::from_secs(1);
 
 /// Why a call has no answer. It may have been carried out all the same.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -64,6 +69,7 @@ struct Shared {
     numbers: AtomicU64,
     links: Mutex<HashMap<(NodeId, Lane), LinkHandle>>,
     connected: Mutex<BTreeSet<NodeId>>,
+    round_trips: Mutex<BTreeMap<NodeId, Duration>>,
     /// Told when a connection for log entries is there.
     on_connected: Arc<Notify>,
 }
@@ -72,40 +78,14 @@ struct Shared {
 struct LinkHandle {
     calls: mpsc::Sender<Call>,
     waiting: Arc<Waiting>,
+    /// For the lane of calls: one permit for each that is on its way.
+    at_once: Arc<Semaphore>,
 }
 
 struct Call {
     number: u64,
     payload: Vec<u8>,
-    outcome: Outcome,
-}
-
-/// An answer that is on its way. Dropped, it is not waited for any more.
-pub(crate) struct Pending {
-    peer: NodeId,
-    number: u64,
-    waiting: Arc<Waiting>,
-    outcome: oneshot::Receiver<Result<Bytes, LinkError>>,
-}
-
-impl Drop for Pending {
-    fn drop(&mut self) {
-        // Order matters: a call that is about to be sent is not entered once this is closed.
-        self.outcome.close();
-        self.waiting.forget(self.number);
-    }
-}
-
-impl Pending {
-    pub(crate) async fn answer(mut self) -> Result<Bytes, LinkError> {
-        match (&mut self.outcome).await {
-            Ok(outcome) => outcome,
-            Err(_dropped) => {
-                let detail = "this node is stopping".to_owned();
-                Err(LinkError::Unreachable { peer: self.peer, detail })
-            }
-        }
-    }
+    caller: Caller,
 }
 
 impl Links {
@@ -125,6 +105,7 @@ impl Links {
             numbers: AtomicU64::new(1),
             links: Mutex::default(),
             connected: Mutex::default(),
+            round_trips: Mutex::default(),
             on_connected,
         };
         Self { shared: Arc::new(shared) }
@@ -150,6 +131,16 @@ impl Links {
         lock(&self.shared.connected).clone()
     }
 
+    /// A short message to `peer` and its answer took so long.
+    pub(super) fn note_round_trip(&self, peer: NodeId, took: Duration) {
+        lock(&self.shared.round_trips).insert(peer, took);
+    }
+
+    /// How long the last short message to `peer` and its answer took; nothing before the first.
+    pub(crate) fn round_trip(&self, peer: NodeId) -> Duration {
+        lock(&self.shared.round_trips).get(&peer).copied().unwrap_or_default()
+    }
+
     /// Sends a request. Returns when it is queued behind those sent before.
     pub(crate) async fn send(
         &self,
@@ -164,14 +155,19 @@ impl Links {
         let number = self.next_number();
         let mut encoder = request(number, kind, group);
         encode_body(&mut encoder);
-        let (sender, outcome) = oneshot::channel();
-        let call = Call { number, payload: encoder.finish(), outcome: sender };
-        let LinkHandle { calls, waiting } = self.link(peer, lane);
+        let LinkHandle { calls, waiting, .. } = self.link(peer, lane);
+        let (caller, pending) = Pending::new(peer, number, waiting);
+        let call = Call { number, payload: encoder.finish(), caller };
         calls.send(call).await.map_err(|_stopped| LinkError::Unreachable {
             peer,
             detail: "this node is stopping".to_owned(),
         })?;
-        Ok(Pending { peer, number, waiting, outcome })
+        Ok(pending)
+    }
+
+    /// The permits for calls to `peer` that are on their way.
+    pub(super) fn calls_at_once(&self, peer: NodeId) -> Arc<Semaphore> {
+        self.link(peer, Lane::Calls).at_once
     }
 
     fn next_number(&self) -> u64 {
@@ -185,7 +181,8 @@ impl Links {
             let waiting = Arc::new(Waiting::default());
             let link = Link { links: self.clone(), peer, lane, waiting: Arc::clone(&waiting) };
             self.shared.tasks.spawn(link.run(calls));
-            LinkHandle { calls: sender, waiting }
+            let at_once = Arc::new(Semaphore::new(CALLS_AT_ONCE_MAX));
+            LinkHandle { calls: sender, waiting, at_once }
         });
         link.clone()
     }
@@ -238,7 +235,7 @@ impl Link {
                     let error = self.unreachable(&error);
                     let mut next = Some(first);
                     while let Some(call) = next {
-                        drop(call.outcome.send(Err(error.clone())));
+                        call.caller.tell(Err(error.clone()));
                         next = calls.try_recv().ok();
                     }
                 }
@@ -278,20 +275,27 @@ impl Link {
     ) -> io::Result<()> {
         let mut writer = BufWriter::with_capacity(64 << 10, writer);
         let mut next = Some(first);
+        let period = if self.lane == Lane::Calls { CALLS_PING_PERIOD } else { PING_PERIOD };
+        let mut ping_at = Instant::now() + period;
         loop {
             while let Some(call) = next.take() {
                 if !self.links.shared.switch.lets_out(self.peer) {
-                    drop(call.outcome.send(Err(LinkError::Cut(self.peer))));
-                } else if self.waiting.enter(call.number, call.outcome, Instant::now()) {
+                    call.caller.tell(Err(LinkError::Cut(self.peer)));
+                } else if self.waiting.enter(call.number, call.caller, Instant::now()) {
                     frame::write(&mut writer, &call.payload).await?;
                 }
                 next = calls.try_recv().ok();
             }
             writer.flush().await?;
-            match tokio::time::timeout(PING_PERIOD, calls.recv()).await {
-                Ok(Some(call)) => next = Some(call),
-                Ok(None) => return Ok(()),
-                Err(_elapsed) => self.ping(&mut writer).await?,
+            if let Ok(call) = tokio::time::timeout_at(ping_at.into(), calls.recv()).await {
+                let Some(call) = call else {
+                    return Ok(());
+                };
+                next = Some(call);
+            }
+            if Instant::now() >= ping_at {
+                self.ping(&mut writer).await?;
+                ping_at = Instant::now() + period;
             }
         }
     }
@@ -313,12 +317,12 @@ impl Link {
             }
             let answer = decode_answer(&payload)?;
             // The caller may have given up.
-            let Some(outcome) = self.waiting.take(answer.number, Instant::now()) else {
+            let Some(caller) = self.waiting.take(answer.number, Instant::now()) else {
                 continue;
             };
             let answer =
                 answer.outcome.map_err(|detail| LinkError::Refused { peer: self.peer, detail });
-            drop(outcome.send(answer));
+            caller.tell(answer);
         }
         Ok(())
     }
@@ -336,32 +340,4 @@ impl Link {
 }
 
 #[cfg(test)]
-mod tests {
-    use tokio::net::TcpListener;
-
-    use super::super::messages::{answer, decode_request};
-    use super::*;
-
-    #[tokio::test]
-    async fn a_call_that_is_given_up_leaves_nothing_behind() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let peers = [(NodeId(2), listener.local_addr().unwrap().to_string())].into();
-        let (cluster, tasks) = (ClusterId::from_bytes([1; 16]), Tasks::new());
-        let node = (cluster, NodeId(1));
-        let links = Links::new(node, peers, PeerSwitch::default(), tasks, Arc::default());
-        let target = (NodeId(2), Lane::Control);
-        let sending = links.send(target, RequestKind::Clock, GroupId(0), |_body| ());
-        let pending = sending.await.unwrap();
-
-        let (mut stream, _) = listener.accept().await.unwrap();
-        frame::expect(&mut stream).await.unwrap();
-        frame::write(&mut stream, &answer(0, Ok(Vec::new()))).await.unwrap();
-        let request = decode_request(&frame::expect(&mut stream).await.unwrap()).unwrap();
-        let waiting = Arc::clone(&pending.waiting);
-        let numbers = || waiting.numbers();
-        assert_eq!(numbers(), [request.number]);
-        drop(pending);
-        assert_eq!(numbers(), []);
-        links.end().await;
-    }
-}
+mod tests;

@@ -29,6 +29,8 @@ pub(crate) enum Lane {
     Control,
     /// One snapshot.
     Snapshot,
+    /// What the owners of nodes ask each other.
+    Calls,
 }
 
 /// The first frame on a connection.
@@ -49,6 +51,7 @@ pub(crate) enum RequestKind {
     PreVote,
     Transfer,
     Clock,
+    Call,
 }
 
 /// A request as it arrives.
@@ -73,6 +76,7 @@ impl Hello {
             Lane::Entries => 1,
             Lane::Control => 2,
             Lane::Snapshot => 3,
+            Lane::Calls => 4,
         };
         let mut encoder = Encoder::new();
         encoder.raw(MAGIC).u8(VERSION).raw(self.cluster.as_bytes());
@@ -94,6 +98,7 @@ impl Hello {
             1 => Lane::Entries,
             2 => Lane::Control,
             3 => Lane::Snapshot,
+            4 => Lane::Calls,
             _ => return Err(Malformed("unknown purpose of a connection")),
         };
         decoder.finish()?;
@@ -110,6 +115,7 @@ impl RequestKind {
             Self::PreVote => 4,
             Self::Transfer => 5,
             Self::Clock => 6,
+            Self::Call => 7,
         }
     }
 
@@ -121,6 +127,7 @@ impl RequestKind {
             4 => Self::PreVote,
             5 => Self::Transfer,
             6 => Self::Clock,
+            7 => Self::Call,
             _ => return None,
         })
     }

@@ -4,10 +4,12 @@
 //!  links (client)  ── Entries lane ──▶  server ──▶ group's Raft
 //!                  ── Control lane ─▶           (heartbeats, votes, clocks)
 //!                  ── Snapshot lane ▶           (one connection per transfer)
+//!                  ── Calls lane ───▶ the owner's handler
 //! ```
 //!
 //! Not here: encryption, and who may connect beyond naming the right cluster.
 
+pub(crate) mod calls;
 pub(crate) mod clocks;
 pub(crate) mod frame;
 pub(crate) mod links;
@@ -15,6 +17,7 @@ pub(crate) mod messages;
 pub(crate) mod server;
 mod switch;
 pub(crate) mod transfer;
-mod waiting;
+pub(crate) mod waiting;
 
+pub use calls::{CallError, CallHandler};
 pub use switch::{Cut, PeerSwitch};

@@ -22,6 +22,7 @@ use crate::raft::types::TypeConfig;
 use crate::snapshot::incoming::Incoming;
 use crate::tasks::{Stop, Tasks};
 
+use super::calls::{Handler, IncomingCalls};
 use super::clocks::Clocks;
 use super::messages::{
     Hello, Lane, Request, RequestKind, answer, decode_append, decode_request, decode_transfer,
@@ -33,14 +34,14 @@ use super::{frame, transfer};
 /// Who connects without saying why is cut off.
 pub(super) const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Three lanes for each of a few dozen nodes.
+/// Four lanes for each of a few dozen nodes.
 const CONNECTIONS_MAX: usize = 256;
 
 /// A connection on which nothing arrives, or nothing leaves, for so long has lost its peer: clients
 /// show themselves more often.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
-/// Requests of one connection that may be carried out at once; further ones are not read.
+/// Requests to groups of one connection that may be carried out at once; further ones are not read.
 const REQUESTS_AT_ONCE_MAX: usize = 64;
 
 /// Answers that may wait for a peer to read them.
@@ -87,6 +88,7 @@ pub(crate) struct Server {
     pub(crate) switch: PeerSwitch,
     pub(crate) clocks: Clocks,
     pub(crate) ports: Ports,
+    pub(crate) handler: Handler,
     pub(crate) tasks: Tasks,
 }
 
@@ -149,7 +151,7 @@ impl Server {
             return Ok(());
         }
         match hello.lane {
-            Lane::Entries | Lane::Control => {
+            Lane::Entries | Lane::Control | Lane::Calls => {
                 let (reader, writer) = stream.into_split();
                 let (answers, queued) = mpsc::channel(ANSWERS_QUEUED_MAX);
                 tokio::select! {
@@ -191,6 +193,8 @@ impl Server {
     ) -> io::Result<()> {
         let mut streams: HashMap<GroupId, AppendStream> = HashMap::new();
         let permits = Arc::new(Semaphore::new(REQUESTS_AT_ONCE_MAX));
+        let (handler, tasks) = (self.handler.clone(), self.tasks.clone());
+        let calls = IncomingCalls::new(peer, handler, answers.clone(), tasks);
         while let Some(payload) = timeout(SILENCE_MAX, frame::read(&mut reader)).await?? {
             if !self.switch.lets_in(peer) {
                 continue;
@@ -203,6 +207,7 @@ impl Server {
                     body.u64(self.clocks.now().as_unix_micros());
                     Some(Ok(body.finish()))
                 }
+                (RequestKind::Call, _) => calls.begin(request).err().map(Err),
                 (_, None) => Some(Err(format!("group {} is not open here", request.group))),
                 (RequestKind::StreamAppend, Some(port)) => self
                     .queue_append(&mut streams, port, &answers, &request)
@@ -315,6 +320,8 @@ async fn carry_out(raft: &Raft, request: Request) -> Result<Vec<u8>, String> {
                 raft.handle_transfer_leader(transfer).await.map_err(|error| error.to_string())?;
             Ok(encode_transferred(&transferred))
         }
-        RequestKind::StreamAppend | RequestKind::Clock => Err("not for a group".to_owned()),
+        RequestKind::StreamAppend | RequestKind::Clock | RequestKind::Call => {
+            Err("not for a group".to_owned())
+        }
     }
 }

@@ -6,6 +6,7 @@
 pub(crate) mod group_log;
 pub(crate) mod log_store;
 pub(crate) mod network;
+mod progress;
 mod slots;
 pub(crate) mod state_machine;
 #[cfg(test)]

@@ -13,24 +13,29 @@ use openraft::raft::{
     StreamAppendResult, TransferLeaderRequest, TransferLeaderResponse, VoteRequest, VoteResponse,
 };
 use openraft::{EmptyNode, OptionalSend};
-use tokio::time::Instant;
 use tokio::time::error::Elapsed;
 
 use crate::codec::{Encoder, Malformed};
 use crate::history::GroupHistory;
 use crate::ids::{GroupId, NodeId};
-use crate::network::links::{LinkError, Links, Pending};
+use crate::network::links::{LinkError, Links};
 use crate::network::messages::{
     Lane, RequestKind, decode_matched, decode_transferred, decode_vote_response, encode_append,
     encode_transfer, encode_vote_request,
 };
 use crate::network::transfer::Outgoing;
+use crate::network::waiting::Pending;
+use crate::raft::progress::Progress;
 use crate::raft::types::{LeaderId, TypeConfig, Vote};
 use crate::settings::RaftTimings;
 use crate::snapshot::incoming::SnapshotData;
 
 /// Appends that may be on their way to one follower before the first is answered.
 const APPENDS_IN_FLIGHT_MAX: usize = 32;
+
+/// Round trips that an append of the largest size, 4 MiB, needs at most: a connection begins with
+/// some 14 KiB for each and doubles them, which makes nine, and one loss begins half way again.
+const APPEND_ROUND_TRIPS: u32 = 16;
 
 type RpcError = RPCError<TypeConfig>;
 type Snapshot = openraft::Snapshot<LeaderId, NodeId, EmptyNode, SnapshotData>;
@@ -100,23 +105,28 @@ impl Network {
         }
     }
 
-    /// How long one append may take, from being queued behind others to its answer, before the
-    /// stream is given up: longer than any healthy disk takes. (A connection that died is noticed
-    /// by the link, which fails everything on it.)
+    /// How long a stream of appends may be without progress before it is given up. (A connection
+    /// that died is noticed by the link, which fails everything on it.)
+    ///
+    /// A learner may be further away than the voters, whom the timings are for.
     fn append_limit(&self) -> Duration {
-        self.factory.timings.election_max * 4
+        let round_trip = self.factory.links.round_trip(self.peer);
+        self.factory.timings.append_limit() + round_trip * APPEND_ROUND_TRIPS
     }
 }
 
 /// One append on its way.
 async fn answer_to(
     sent: Result<Result<Pending, LinkError>, Elapsed>,
-    deadline: Instant,
+    progress: Progress,
 ) -> Result<StreamAppendResult<TypeConfig>, RpcError> {
     let pending = sent.map_err(|elapsed| RPCError::Unreachable(Unreachable::new(&elapsed)))?;
     let pending = pending.map_err(|error| rpc_error(&error))?;
-    match tokio::time::timeout_at(deadline, pending.answer()).await {
-        Ok(Ok(body)) => decode_matched(&body).map_err(|error| malformed(&error)),
+    match progress.bound(pending.answer()).await {
+        Ok(Ok(body)) => {
+            progress.note();
+            decode_matched(&body).map_err(|error| malformed(&error))
+        }
         Ok(Err(error)) => Err(rpc_error(&error)),
         Err(elapsed) => Err(RPCError::Unreachable(Unreachable::new(&elapsed))),
     }
@@ -156,21 +166,20 @@ impl RaftNetworkV2<TypeConfig> for Network {
             return stream_append_sequential(self, input, option);
         }
         let id = STREAMS.fetch_add(1, Ordering::Relaxed);
-        let limit = self.append_limit();
+        let progress = Progress::new(self.append_limit());
         let (links, group, target) =
             (self.factory.links.clone(), self.factory.group, (self.peer, Lane::Entries));
         // Sent in order, one after the other; answered in order, many at once.
         let answers = input
             .then(move |append| {
-                let links = links.clone();
+                let (links, progress) = (links.clone(), progress.clone());
                 async move {
-                    let deadline = Instant::now() + limit;
                     let encode = |body: &mut Encoder| encode_append(body.u64(id), append);
                     let sending = links.send(target, RequestKind::StreamAppend, group, encode);
-                    (tokio::time::timeout_at(deadline, sending).await, deadline)
+                    (progress.bound(sending).await, progress)
                 }
             })
-            .map(|(sent, deadline)| answer_to(sent, deadline))
+            .map(|(sent, progress)| answer_to(sent, progress))
             .buffered(APPENDS_IN_FLIGHT_MAX);
         // After a failure nothing that was sent behind it counts.
         let until_failure = stream::unfold(Some(Box::pin(answers)), |answers| async {

@@ -1,11 +1,17 @@
 //! Whole nodes in one process, talking over loopback, with real files.
 
 #[cfg(test)]
+mod calls;
+#[cfg(test)]
 mod counters;
+#[cfg(test)]
+mod distance;
 #[cfg(test)]
 mod folder;
 #[cfg(test)]
 mod groups;
+#[cfg(test)]
+mod regions;
 #[cfg(test)]
 mod support;
 

@@ -14,8 +14,10 @@ use purser_raft::{
 use purser_types::LogTime;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 
 use crate::counters::{Changed, Counters, add};
+use crate::distance;
 
 pub(crate) const GROUP: GroupId = GroupId(1);
 
@@ -56,19 +58,43 @@ pub(crate) struct Node {
 pub(crate) struct Cluster {
     pub(crate) cluster: ClusterId,
     pub(crate) nodes: Vec<Node>,
+    /// Where the nodes listen,
+    addresses: BTreeMap<NodeId, String>,
+    /// and where they reach each other.
     peers: BTreeMap<NodeId, String>,
     settings: GroupSettings,
+    /// What lies between the two, if anything does.
+    lines: JoinSet<()>,
 }
 
 impl Cluster {
     /// Nodes 1 to `count`, running, without members.
     pub(crate) async fn start(count: u64, settings: GroupSettings) -> Self {
-        let cluster = ClusterId::random().unwrap();
-        let mut this = Self { cluster, nodes: Vec::new(), peers: BTreeMap::new(), settings };
+        Self::start_apart(count, settings, Duration::ZERO).await
+    }
+
+    /// The same with nodes that are so far from each other, one way.
+    pub(crate) async fn start_apart(count: u64, settings: GroupSettings, delay: Duration) -> Self {
+        let mut this = Self {
+            cluster: ClusterId::random().unwrap(),
+            nodes: Vec::new(),
+            addresses: BTreeMap::new(),
+            peers: BTreeMap::new(),
+            settings,
+            lines: JoinSet::new(),
+        };
         let mut listeners = Vec::new();
         for number in 1..=count {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-            this.peers.insert(NodeId(number), listener.local_addr().unwrap().to_string());
+            let address = listener.local_addr().unwrap().to_string();
+            let mut reached = address.clone();
+            if !delay.is_zero() {
+                let line = TcpListener::bind("127.0.0.1:0").await.unwrap();
+                reached = line.local_addr().unwrap().to_string();
+                this.lines.spawn(distance::lay(line, address.clone(), delay));
+            }
+            this.peers.insert(NodeId(number), reached);
+            this.addresses.insert(NodeId(number), address);
             listeners.push(listener);
             this.nodes.push(Node {
                 id: NodeId(number),
@@ -147,7 +173,7 @@ impl Cluster {
     /// Starts a stopped node again, at its old address.
     pub(crate) async fn restart(&mut self, id: NodeId) {
         let place = self.nodes.iter().position(|node| node.id == id).unwrap();
-        let listener = TcpListener::bind(&self.peers[&id]).await.unwrap();
+        let listener = TcpListener::bind(&self.addresses[&id]).await.unwrap();
         self.run(place, listener).await;
     }
 

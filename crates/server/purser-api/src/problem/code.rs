@@ -85,6 +85,7 @@ problem_codes! {
     ConfirmationRequired "confirmation_required" 400 Never NothingHappened "The act needs the confirmation of its dry run";
     Unauthenticated "unauthenticated" 401 Never NothingHappened "A valid token is required";
     InsufficientCredits "insufficient_credits" 402 NewKey NothingHappened "There are too few credits";
+    Stranded "stranded" 402 NewKey NothingHappened "The credits are in regions that cannot be reached";
     Forbidden "forbidden" 403 Never NothingHappened "The token does not allow this";
     NotFound "not_found" 404 Never NothingHappened "There is nothing at this path";
     TenantNotFound "tenant_not_found" 404 Never NothingHappened "There is no such tenant, or no account in this unit";
@@ -116,6 +117,7 @@ problem_codes! {
     CloseBlocked "close_blocked" 409 NewKey NothingHappened "The account has something open";
     StaleConfirmation "stale_confirmation" 409 NewKey NothingHappened "The account changed after the dry run";
     BatchAborted "batch_aborted" 409 Never NothingHappened "Another item of the atomic batch was refused";
+    PlacementRefused "placement_refused" 409 Later NothingHappened "Placement refuses the change";
     ChangeRefused "change_refused" 409 Later NothingHappened "The group refuses the change";
     InProgress "in_progress" 409 SameKey Unknown "A request with this key is still running";
     BodyTooLarge "body_too_large" 413 Never NothingHappened "The body is larger than 1 MiB";

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::{Outcome, ProblemCode, Retry};
 use crate::hold::HoldStatus;
 use crate::ids::LotId;
-use crate::text::{Amount, Moment, SequenceNumber};
+use crate::text::{Amount, Moment, RegionName, SequenceNumber};
 
 /// Why a request was not done (RFC 9457).
 ///
@@ -52,6 +52,14 @@ pub struct Figures {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub short_by: Option<Amount>,
+    /// How many credits are in regions that cannot be reached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub stranded: Option<Amount>,
+    /// Which regions these are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub regions: Option<Vec<RegionName>>,
     /// What the account owes; left out if that is nothing, unless the request allowed debt. While
     /// it owes anything, every authorize is refused.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -3,7 +3,7 @@
 use purser_api as api;
 use purser_api::{BalanceQuery, Figures, ProblemCode as Code, ReadConsistency, paths};
 use purser_ledger::AccountName;
-use purser_types::{LogTime, Machine, Sequence, Span};
+use purser_types::{Generation, LogTime, Machine, Sequence, Span};
 
 use crate::http::call::Call;
 use crate::http::convert::Shown;
@@ -74,7 +74,8 @@ fn seen_here(call: &Call, account: &AccountName) -> Result<Option<api::Balance>,
             return Ok(None);
         };
         let written = seen.head().sequence;
-        look_at(ledger, history, account, applied, |settled, as_of| {
+        let of = (account, Generation::HOME);
+        look_at(ledger, history, of, applied, |settled, as_of| {
             let balance = settled.account().balance();
             let shown = Shown::new(account, owner);
             Ok(Some(shown.balance(balance, as_of, written, millis(age))))
@@ -126,7 +127,7 @@ async fn known_here(
     account: &AccountName,
     sequence: Sequence,
 ) -> Result<Known, NotDone> {
-    let owner = *call.api.owner();
+    let owner = call.owner();
     let name = account.clone();
     let known = call.at_leisure(account, move |ledger, history, _| {
         let account = ledger.account(&name).ok_or_else(tenant_not_found)?;

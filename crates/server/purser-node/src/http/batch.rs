@@ -15,13 +15,11 @@ use hyper::StatusCode;
 use hyper::http::uri::PathAndQuery;
 use purser_api::{
     BatchAnswer, BatchBody, BatchItem, BatchItemText, BatchOperation, BatchRequest, BatchResult,
-    ChargeId, Figures, HoldId, ProblemCode as Code, SubjectId, paths,
+    ChargeId, Consistency, Figures, HoldId, ProblemCode as Code, SubjectId, paths,
 };
-use purser_ledger::{
-    AccountName, Answer, Command, HoldNumber, Item, Ledger, Operation as Asked, Outcome, Target,
-    codec,
-};
-use purser_raft::{Group, GroupId, NodeId, ProposeError, Role};
+use purser_ledger::{AccountName, HoldNumber, Item, Ledger, Operation as Asked, Outcome, Target};
+use purser_raft::{Group, GroupId, NodeId, Role};
+use purser_types::{Owner, Region};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -30,10 +28,12 @@ use crate::http::convert::{self, Shown, debt_added};
 use crate::http::describe::{Description, Tag};
 use crate::http::forward::{ForwardError, HOPS_MAX};
 use crate::http::operation::Operation;
-use crate::http::problem::{NotDone, Refusal, Replayed};
-use crate::http::reply::{DECIDED_BY, Reply};
+use crate::http::problem::{Decided, NotDone, Refusal};
+use crate::http::reply::{Reply, read_decided};
 use crate::http::routes::{Access, Handled, Routes, Verb};
 use crate::http::routing::Decision;
+use crate::http::seat::{Place, Seat};
+use crate::http::spending::{Elsewhere, Seated};
 
 /// Declares the call.
 pub(crate) fn declare(routes: Routes<'_>) -> Routes<'_> {
@@ -60,16 +60,27 @@ async fn batch(call: Call) -> Handled {
     } else {
         independent(&call, request.items).await
     };
-    let is_decided = results.iter().any(|result| result.is_decided);
-    Ok(Reply::as_written(join(&results), is_decided.then_some(Replayed(false))))
+    Ok(Reply::as_written(join(&results), decided_by(&results)))
 }
 
 /// The result of one item.
 struct Written {
     /// As it stands in the answer.
     bytes: Bytes,
-    /// Whether the log decided it.
-    is_decided: bool,
+    /// How the log decided it, if it did, and that is known here.
+    decided: Option<Decided>,
+}
+
+/// Who has decided a batch, if one has decided all of it that was decided. The bound is then the
+/// largest.
+fn decided_by(results: &[Written]) -> Option<Decided> {
+    let mut all = results.iter().filter_map(|result| result.decided);
+    let first = Decided { replayed: false, ..all.next()? };
+    all.try_fold(first, |one, other| {
+        let is_same = (one.region, one.role) == (other.region, other.role);
+        let bound = one.bound.zip(other.bound).map(|(one, other)| one.max(other));
+        is_same.then_some(Decided { bound, ..one })
+    })
 }
 
 /// The body of the answer, from results that are written already.
@@ -93,14 +104,28 @@ struct Entrant {
     account: AccountName,
     item: Item,
     operation: BatchOperation,
+    place: Place,
 }
 
 impl Entrant {
-    fn read(call: &Call, text: &BatchItemText) -> Result<Self, Refusal> {
+    async fn read(call: &Call, text: &BatchItemText) -> Result<Self, Refusal> {
         let BatchItem { tenant, unit, idempotency_key, operation } = text.read()?;
         call.admit(&tenant)?;
-        let item =
-            Item { context: call.context(idempotency_key), operation: asked(call, &operation) };
+        let account = AccountName { tenant, unit };
+        let place = match call.api.regions() {
+            Some(regions) => {
+                let is_spend =
+                    matches!(operation, BatchOperation::Authorize(_) | BatchOperation::Charge(_));
+                call.place_of(regions, &account, subject_of(&operation), is_spend).await?
+            }
+            None => Place::Here(Seat::Home),
+        };
+        let seat = match place {
+            Place::Here(seat) => seat,
+            // Another region reads it again.
+            Place::There(_) => Seat::Home,
+        };
+        let item = Item::new(call.context(idempotency_key), asked(call, seat, &operation));
         let item = match &operation {
             BatchOperation::Authorize(request) => item.noting(&request.metadata)?,
             BatchOperation::Capture(_, request) => item.noting(&request.metadata)?,
@@ -113,13 +138,39 @@ impl Entrant {
             BatchOperation::Reclaim(_, request) => item.because(&request.reason),
             BatchOperation::Extend(..) => item,
         };
-        Ok(Self { account: AccountName { tenant, unit }, item, operation })
+        Ok(Self { account, item, operation, place })
     }
 }
 
-fn asked(call: &Call, operation: &BatchOperation) -> Asked {
-    let hold = |id: &HoldId| HoldNumber(call.numbered(id.sequence, &id.owner));
-    let charge = |id: &ChargeId| HoldNumber(call.numbered(id.sequence, &id.owner));
+/// Who made the hold or charge that an operation is about.
+const fn subject_of(operation: &BatchOperation) -> Option<Owner> {
+    match operation {
+        BatchOperation::Authorize(_) | BatchOperation::Charge(_) => None,
+        BatchOperation::Capture(id, _)
+        | BatchOperation::Release(id, _)
+        | BatchOperation::Extend(id, _) => Some(id.owner),
+        BatchOperation::Refund(subject, _) | BatchOperation::Reclaim(subject, _) => {
+            Some(match subject {
+                SubjectId::Hold(id) => id.owner,
+                SubjectId::Charge(id) => id.owner,
+            })
+        }
+    }
+}
+
+/// Who may decide an operation.
+const fn consistency_of(operation: &BatchOperation) -> Consistency {
+    match operation {
+        BatchOperation::Authorize(request) => request.consistency,
+        BatchOperation::Charge(request) => request.consistency,
+        _ => Consistency::Local,
+    }
+}
+
+fn asked(call: &Call, seat: Seat, operation: &BatchOperation) -> Asked {
+    let seated = call.owner_in(seat);
+    let hold = |id: &HoldId| HoldNumber(call.numbered_by(&seated, id.sequence, &id.owner));
+    let charge = |id: &ChargeId| HoldNumber(call.numbered_by(&seated, id.sequence, &id.owner));
     let target = |subject: &SubjectId| match subject {
         SubjectId::Hold(id) => Target::Hold(hold(id)),
         SubjectId::Charge(id) => Target::Charge(charge(id)),
@@ -130,8 +181,10 @@ fn asked(call: &Call, operation: &BatchOperation) -> Asked {
         BatchOperation::Capture(id, request) => convert::capture(hold(id), request),
         BatchOperation::Release(id, _) => convert::release(hold(id)),
         BatchOperation::Extend(id, request) => convert::extend(hold(id), request),
-        BatchOperation::Refund(subject, request) => convert::refund(target(subject), request),
-        BatchOperation::Reclaim(subject, _) => convert::reclaim(target(subject)),
+        BatchOperation::Refund(subject, request) => {
+            convert::refund(target(subject), request, seat.away())
+        }
+        BatchOperation::Reclaim(subject, _) => convert::reclaim(target(subject), seat.away()),
     }
 }
 
@@ -139,20 +192,44 @@ fn asked(call: &Call, operation: &BatchOperation) -> Asked {
 async fn atomic(call: &Call, texts: &[BatchItemText]) -> Result<Vec<Written>, NotDone> {
     let mut items = Vec::with_capacity(texts.len());
     let mut operations = Vec::with_capacity(texts.len());
-    let mut account: Option<AccountName> = None;
-    for (place, text) in texts.iter().enumerate() {
-        let entrant = Entrant::read(call, text).map_err(|refusal| at_item(refusal, place))?;
-        if account.get_or_insert_with(|| entrant.account.clone()) != &entrant.account {
+    let mut first: Option<(AccountName, Place)> = None;
+    for (at, text) in texts.iter().enumerate() {
+        let read = Entrant::read(call, text).await;
+        let Entrant { account, item, operation, place } =
+            read.map_err(|refusal| at_item(refusal, at))?;
+        let (known, known_place) = first.get_or_insert_with(|| (account.clone(), place));
+        if *known != account {
             let detail = "the items of an atomic batch must be of one tenant and unit";
-            return Err(at_item(Refusal::invalid(detail), place).into());
+            return Err(at_item(Refusal::invalid(detail), at).into());
         }
-        items.push(entrant.item);
-        operations.push(entrant.operation);
+        if *known_place != place {
+            let detail = "the items of an atomic batch must be decided in one place; holds and \
+                          charges of different regions, or of a region and new ones, are not";
+            return Err(at_item(Refusal::invalid(detail), at).into());
+        }
+        items.push(item);
+        operations.push(operation);
     }
-    let account = account.ok_or_else(|| Refusal::invalid("a batch has at least one item"))?;
-    let outcomes = call.propose(&account, items).await?;
+    let (account, place) =
+        first.ok_or_else(|| Refusal::invalid("a batch has at least one item"))?;
+    let seat = match (place, call.api.regions()) {
+        (Place::Here(Seat::Spend(home)) | Place::There(home), Some(regions)) => {
+            // What is new is home's to decide, all of it together.
+            for item in items.iter().filter(|_| matches!(place, Place::Here(_))) {
+                call.note_for_home(regions, &account, item).await?;
+            }
+            return Err(call.to_region(regions, home, &account).await);
+        }
+        (Place::Here(seat), _) => seat,
+        (Place::There(_), None) => Seat::Home,
+    };
+    let outcomes = call.propose_to(&account, seat.generation(), items).await?;
+    let decided = call.decided_in(seat, &account);
     let results = operations.iter().zip(outcomes);
-    Ok(results.map(|(operation, outcome)| shown(call, &account, operation, outcome)).collect())
+    let shown = |(operation, outcome): (&BatchOperation, Outcome)| {
+        shown(call, &account, operation, Decision::of(outcome, decided))
+    };
+    Ok(results.map(shown).collect())
 }
 
 /// Says which item is to blame.
@@ -166,7 +243,8 @@ struct Pending {
     place: usize,
     text: BatchItemText,
     account: AccountName,
-    command: Bytes,
+    seat: Seat,
+    item: Item,
     operation: BatchOperation,
 }
 
@@ -175,6 +253,8 @@ enum Step {
     Done(Spot, Written),
     /// Nothing happened: another node leads, or none does.
     Again(Pending),
+    /// Nothing happened here: another region decides it.
+    Away(Region, Pending),
 }
 
 /// Where an item stands: its place in the batch, and the account whose order it is part of.
@@ -187,7 +267,7 @@ impl Step {
     fn place(&self) -> usize {
         match self {
             Self::Done(at, _) => at.place,
-            Self::Again(item) => item.place,
+            Self::Again(item) | Self::Away(_, item) => item.place,
         }
     }
 }
@@ -202,16 +282,31 @@ impl Pending {
 async fn independent(call: &Call, texts: Vec<BatchItemText>) -> Vec<Written> {
     let mut results: BTreeMap<usize, Written> = BTreeMap::new();
     let mut pending = Vec::with_capacity(texts.len());
+    let mut there: BTreeMap<Region, Vec<Pending>> = BTreeMap::new();
     for (place, text) in texts.into_iter().enumerate() {
-        match Entrant::read(call, &text) {
-            Ok(Entrant { account, item, operation }) => {
-                let command = Command::at_home(account.clone(), vec![item]);
-                let command = Bytes::from(codec::encode(&command));
-                pending.push(Pending { place, text, account, command, operation });
+        match Entrant::read(call, &text).await {
+            Ok(Entrant { account, item, operation, place: Place::Here(seat) }) => {
+                pending.push(Pending { place, text, account, seat, item, operation });
+            }
+            Ok(Entrant { account, item, operation, place: Place::There(region) }) => {
+                let item = Pending { place, text, account, seat: Seat::Home, item, operation };
+                there.entry(region).or_default().push(item);
             }
             Err(refusal) => drop(results.insert(place, refused(call, refusal))),
         }
     }
+    let sent = send_away(call, there);
+    let settled = settle_here(call, pending);
+    let (sent, settled) = tokio::join!(sent, settled);
+    results.extend(sent);
+    results.extend(settled);
+    results.into_values().collect()
+}
+
+/// Has items decided by this region, and passes on those that another one turns out to decide.
+async fn settle_here(call: &Call, mut pending: Vec<Pending>) -> BTreeMap<usize, Written> {
+    let mut results = BTreeMap::new();
+    let mut away: BTreeMap<Region, Vec<Pending>> = BTreeMap::new();
     while !pending.is_empty() {
         let steps = attempt(call, std::mem::take(&mut pending)).await;
         let last_done = last_done(&steps);
@@ -225,6 +320,7 @@ async fn independent(call: &Call, texts: Vec<BatchItemText>) -> Vec<Written> {
                     results.insert(item.place, refused(call, refusal));
                 }
                 Step::Again(item) => pending.push(item),
+                Step::Away(region, item) => away.entry(region).or_default().push(item),
             }
         }
         let Some(first) = pending.first() else { break };
@@ -235,7 +331,35 @@ async fn independent(call: &Call, texts: Vec<BatchItemText>) -> Vec<Written> {
             }
         }
     }
-    results.into_values().collect()
+    results.extend(send_away(call, away).await);
+    results
+}
+
+/// Passes items on to other regions, as batches of their own.
+async fn send_away(call: &Call, away: BTreeMap<Region, Vec<Pending>>) -> BTreeMap<usize, Written> {
+    let sending = away.into_iter().map(|(region, items)| async move {
+        let Some(first) = items.first() else { return Vec::new() };
+        let nodes = call.nodes_of(region, &first.account);
+        let mut left = items;
+        let mut done = Vec::new();
+        for node in nodes {
+            let steps = send(call, node, left).await;
+            left = Vec::new();
+            for step in steps {
+                match step {
+                    Step::Done(at, result) => done.push((at.place, result)),
+                    Step::Again(item) | Step::Away(_, item) => left.push(item),
+                }
+            }
+            if left.is_empty() {
+                break;
+            }
+        }
+        let refusal = |item: Pending| (item.place, refused(call, Refusal::unreachable(region)));
+        done.extend(left.into_iter().map(refusal));
+        done
+    });
+    join_all(sending).await.into_iter().flatten().collect()
 }
 
 /// The last item of each account that is done.
@@ -268,7 +392,7 @@ async fn attempt(call: &Call, items: Vec<Pending>) -> Vec<Step> {
             None => here.push(item),
         }
     }
-    let here = join_all(here.into_iter().map(|item| propose(call, item)));
+    let here = join_all(here.into_iter().map(|item| settle(call, item)));
     let there = join_all(there.into_iter().map(|(node, items)| send(call, node, items)));
     let (mut steps, sent) = tokio::join!(here, there);
     steps.extend(sent.into_iter().flatten());
@@ -286,22 +410,24 @@ fn leader_elsewhere(call: &Call, group: &Group<Ledger>) -> Option<NodeId> {
     status.leader.filter(|leader| *leader != call.api.node())
 }
 
-async fn propose(call: &Call, item: Pending) -> Step {
-    let group = call.api.groups().of(&item.account);
-    match group.propose(item.command.clone(), call.meta.deadline).await {
-        Ok(Answer::Account(mut outcomes)) => {
-            let result = match outcomes.pop() {
-                Some(outcome) => shown(call, &item.account, &item.operation, outcome),
-                None => refused(call, Refusal::internal("an item without an outcome")),
-            };
+async fn settle(call: &Call, item: Pending) -> Step {
+    let seated = Seated {
+        account: &item.account,
+        seat: item.seat,
+        item: item.item.clone(),
+        consistency: consistency_of(&item.operation),
+    };
+    match call.settle(seated).await {
+        Ok(decision) => {
+            let result = shown(call, &item.account, &item.operation, Ok(decision));
             item.done(result)
         }
-        Ok(Answer::Swept { .. }) => {
-            let refusal = Refusal::internal("an item was answered like a sweep");
-            item.done(refused(call, refusal))
+        Err(Elsewhere::Leader(_)) => Step::Again(item),
+        Err(Elsewhere::Region(region)) => Step::Away(region, item),
+        Err(Elsewhere::Refused(refusal)) => {
+            let result = shown(call, &item.account, &item.operation, Err(refusal));
+            item.done(result)
         }
-        Err(ProposeError::NotLeader { .. }) => Step::Again(item),
-        Err(error) => item.done(refused(call, Refusal::of_propose(&error))),
     }
 }
 
@@ -322,9 +448,9 @@ async fn send(call: &Call, node: NodeId, items: Vec<Pending>) -> Vec<Step> {
     let sent = call.api.forwarder().send(call, base, path, body.into()).await;
     let answer = match sent {
         Ok((response, body)) if response.status().is_success() => {
-            let is_decided = response.headers().contains_key(DECIDED_BY);
+            let decided = read_decided(response.headers(), call.api.owner());
             let answer = serde_json::from_slice::<WrittenAnswer>(&body).ok();
-            answer.map(|answer| (answer.results, is_decided))
+            answer.map(|answer| (answer.results, decided))
         }
         // The other node has answered that nothing happened.
         Ok((response, _)) if response.status() == StatusCode::SERVICE_UNAVAILABLE => {
@@ -334,10 +460,10 @@ async fn send(call: &Call, node: NodeId, items: Vec<Pending>) -> Vec<Step> {
         Ok(_) | Err(ForwardError::MaybeSent) => None,
     };
     match answer {
-        Some((results, is_decided)) if results.len() == items.len() => {
+        Some((results, decided)) if results.len() == items.len() => {
             let written = |(item, result): (Pending, Box<RawValue>)| {
                 let bytes = Bytes::from(result.get().to_owned());
-                item.done(Written { bytes, is_decided })
+                item.done(Written { bytes, decided })
             };
             items.into_iter().zip(results).map(written).collect()
         }
@@ -348,27 +474,32 @@ async fn send(call: &Call, node: NodeId, items: Vec<Pending>) -> Vec<Step> {
     }
 }
 
-/// The result of an item that was decided.
+/// The result of an item that was decided, or refused.
 fn shown(
     call: &Call,
     account: &AccountName,
     operation: &BatchOperation,
-    outcome: Outcome,
+    decision: Result<Decision, Refusal>,
 ) -> Written {
-    let owner = call.api.owner();
-    let answered = Decision::of(outcome, owner).and_then(|decision| {
-        let shown = Shown::new(account, owner);
+    let answered = decision.and_then(|decision| {
+        let shown = Shown::new(account, &decision.decided.owner);
         let (status, body) = answer(&shown, operation, &decision)?;
-        if !decision.replayed.0 {
+        if !decision.decided.replayed {
             call.api.metrics().record_debt_added(debt_added(&decision.receipt));
             if matches!(&body, BatchBody::Capture(capture) if capture.late) {
                 call.api.metrics().record_late_capture();
             }
         }
-        Ok(BatchResult { status, replayed: decision.replayed.0, body })
+        let decided = decision.decided;
+        Ok((decided, BatchResult { status, replayed: decided.replayed, body }))
     });
-    let written = answered.map_or_else(|refusal| refused(call, refusal), |result| written(&result));
-    Written { is_decided: true, ..written }
+    match answered {
+        Ok((decided, result)) => Written { decided: Some(decided), ..written(&result) },
+        Err(refusal) => {
+            let decided = refusal.decision();
+            Written { decided, ..refused(call, refusal) }
+        }
+    }
 }
 
 fn answer(
@@ -391,7 +522,7 @@ fn answer(
 
 /// The result of an item that was not done.
 fn refused(call: &Call, refusal: Refusal) -> Written {
-    let replayed = refusal.decision() == Some(Replayed(true));
+    let replayed = refusal.decision().is_some_and(|decided| decided.replayed);
     let problem = refusal.into_problem(&call.meta.request_id);
     written(&BatchResult { status: problem.status, replayed, body: BatchBody::Problem(problem) })
 }
@@ -399,7 +530,7 @@ fn refused(call: &Call, refusal: Refusal) -> Written {
 /// A result that the log has not decided.
 fn written(result: &BatchResult) -> Written {
     let bytes = serde_json::to_vec(result).expect("a result is made of texts and numbers");
-    Written { bytes: bytes.into(), is_decided: false }
+    Written { bytes: bytes.into(), decided: None }
 }
 
 #[cfg(test)]
@@ -419,12 +550,14 @@ mod tests {
         let request: BatchRequest = purser_api::read_body(json.as_bytes()).unwrap();
         let text = request.items[0].clone();
         let operation = text.read().unwrap().operation;
-        Pending { place, text, account: account(tenant), command: Bytes::new(), operation }
+        let item = Item::new(purser_ledger::Context::default(), Asked::Freeze);
+        let account = account(tenant);
+        Pending { place, text, account, seat: Seat::Home, item, operation }
     }
 
     #[test]
     fn an_item_is_not_decided_after_one_behind_it() {
-        let result = || Written { bytes: Bytes::new(), is_decided: true };
+        let result = || Written { bytes: Bytes::new(), decided: None };
         let steps = [
             again(0, "acme").done(result()),
             Step::Again(again(1, "acme")),
@@ -435,7 +568,7 @@ mod tests {
         let last_done = last_done(&steps);
         let overtaken = steps.iter().map(|step| match step {
             Step::Done(..) => None,
-            Step::Again(item) => Some(is_overtaken(&last_done, item)),
+            Step::Again(item) | Step::Away(_, item) => Some(is_overtaken(&last_done, item)),
         });
         let overtaken: Vec<_> = overtaken.collect();
         assert_eq!(overtaken, [None, Some(true), Some(false), None, Some(false)]);

@@ -16,7 +16,7 @@ use purser_api::{Metadata, ProblemCode, Reason, headers};
 use purser_ledger::{
     AccountName, Context, HoldNumber, Item, LotNumber, Metadata as KeptMetadata, Operation as Asked,
 };
-use purser_types::{IdempotencyKey, Owner, Sequence, TenantId, Unit};
+use purser_types::{Generation, IdempotencyKey, Owner, Region, Sequence, TenantId, Unit};
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
@@ -27,6 +27,7 @@ use crate::http::admission::{
 };
 use crate::http::problem::Refusal;
 use crate::http::routes::{Access, Effect};
+use crate::http::seat::Seat;
 use crate::token::Token;
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static(headers::REQUEST_ID);
@@ -34,6 +35,8 @@ pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static(headers::
 pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static(headers::TRACEPARENT);
 /// How often a request was forwarded from node to node.
 pub(crate) const HOPS: HeaderName = HeaderName::from_static("purser-hops");
+/// The region whose call it is, if another has passed it on.
+pub(crate) const FROM_REGION: HeaderName = HeaderName::from_static("purser-from-region");
 /// How long the sender waits for an answer, in milliseconds.
 pub(crate) const DEADLINE_MS: HeaderName = HeaderName::from_static("purser-deadline-ms");
 
@@ -48,6 +51,8 @@ pub(crate) struct Meta {
     pub(crate) deadline: Instant,
     /// How often it was forwarded before.
     pub(crate) hops: u8,
+    /// The region that passed it on, if one did.
+    pub(crate) from_region: Option<Region>,
 }
 
 /// Makes names for requests that bring none: unique over nodes and restarts, by chance, and within
@@ -84,6 +89,9 @@ impl Meta {
             received,
             deadline: received + asked.min(longest),
             hops,
+            from_region: headers
+                .get(&FROM_REGION)
+                .and_then(|value| Region::parse(value.to_str().ok()?).ok()),
         }
     }
 }
@@ -107,6 +115,8 @@ pub(crate) struct Call {
     pub(crate) caller: Arc<Token>,
     /// Whether it may change something.
     pub(crate) effect: Effect,
+    /// Whose book is asked.
+    pub(crate) seat: Seat,
     /// Method, address and headers, for forwarding.
     pub(crate) parts: Parts,
     body: ReadBody,
@@ -161,7 +171,7 @@ impl Call {
         };
         let body = read_body(&parts.headers, body, api.body_room(), meta.deadline).await?;
         let effect = access.effect;
-        Ok(Self { api, meta, caller, effect, parts, body, params, tenant, key })
+        Ok(Self { api, meta, caller, effect, seat: Seat::Home, parts, body, params, tenant, key })
     }
 
     /// The body as it came.
@@ -225,7 +235,26 @@ impl Call {
 
     /// The number of what an id names, in the account's own counting.
     pub(crate) fn numbered(&self, sequence: Sequence, owner: &Owner) -> Sequence {
-        if owner == self.api.owner() { sequence } else { foreign(sequence, owner) }
+        self.numbered_by(&self.owner(), sequence, owner)
+    }
+
+    /// The number of what an id names, in the counting of the book that `seated` owns.
+    pub(crate) fn numbered_by(
+        &self,
+        seated: &Owner,
+        sequence: Sequence,
+        owner: &Owner,
+    ) -> Sequence {
+        // Wherever home is now: what it has named keeps its name when home moves.
+        let is_home = |owner: &Owner| owner.generation == Generation::HOME;
+        let is_own =
+            seated == owner || (is_home(seated) && is_home(owner) && self.api.regions().is_some());
+        if is_own { sequence } else { foreign(sequence, owner) }
+    }
+
+    /// Whose ids the call is about: home's, or those of an allocation.
+    pub(crate) fn owner(&self) -> Owner {
+        self.owner_in(self.seat)
     }
 
     /// Refuses a query where the call knows none: what would be ignored would be misunderstood.
@@ -263,7 +292,7 @@ impl Call {
 
     /// What the ledger is asked, with the circumstances of this call.
     pub(crate) fn item(&self, asked: Asked) -> Result<Item, Refusal> {
-        Ok(Item { context: self.context(self.key()?), operation: asked })
+        Ok(Item::new(self.context(self.key()?), asked))
     }
 
     /// The circumstances of an operation under `key`.

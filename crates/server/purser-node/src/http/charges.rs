@@ -43,18 +43,18 @@ async fn charge(call: Call) -> Handled {
     let request: ChargeRequest = call.json()?;
     let account = call.account(call.unit()?)?;
     let item = call.item(convert::charge(&request))?.noting(&request.metadata)?;
-    let done = call.decide(&account, item).await?;
-    let answer = Shown::new(&account, call.api.owner()).charge_answer(&done.receipt)?;
-    if !done.replayed.0 {
+    let done = call.spend(&account, item, request.consistency).await?;
+    let answer = Shown::new(&account, &done.decided.owner).charge_answer(&done.receipt)?;
+    if !done.decided.replayed {
         call.api.metrics().record_debt_added(debt_added(&done.receipt));
     }
-    Ok(Reply::decided(StatusCode::CREATED, &answer, done.replayed)?)
+    Ok(Reply::decided(StatusCode::CREATED, &answer, done.decided)?)
 }
 
 async fn get(call: Call) -> Handled {
     let account = call.account(call.unit()?)?;
     let target = Target::Charge(call.charge()?);
-    let owner = *call.api.owner();
+    let owner = call.owner();
     let name = account.clone();
     let detail = call.study_written(&account, move |account, history, now| {
         let shown = Shown::new(&name, &owner);

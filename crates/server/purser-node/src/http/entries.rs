@@ -31,7 +31,7 @@ async fn list(call: Call) -> Handled {
     let query: EntriesQuery = call.query()?;
     let account = call.account(query.unit.0.clone())?;
     let page = Page::open(query.scope(&account.tenant), query.limit, query.cursor.as_ref())?;
-    let owner = *call.api.owner();
+    let owner = call.owner();
     let name = account.clone();
     let list = call.study_written(&account, move |account, history, _| {
         let shown = Shown::new(&name, &owner);

@@ -17,13 +17,15 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioTimer;
 
-use crate::http::call::{Call, DEADLINE_MS, HOPS, IDEMPOTENCY_KEY, REQUEST_ID, TRACEPARENT};
+use crate::http::call::{
+    Call, DEADLINE_MS, FROM_REGION, HOPS, IDEMPOTENCY_KEY, REQUEST_ID, TRACEPARENT,
+};
 use crate::settings::BaseUrl;
 use crate::tasks::Tasks;
 
-/// How often a request may be passed on: once to the leader that this node knows of, and once more
-/// if leadership has just moved.
-pub(crate) const HOPS_MAX: u8 = 2;
+/// How often a request may be passed on: to the leader of this region, to the region that decides and
+/// its leader there, and twice more because leaderships and homes have just moved.
+pub(crate) const HOPS_MAX: u8 = 5;
 
 /// How long it may take to connect to another node.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(1);
@@ -130,6 +132,11 @@ fn headers_of(call: &Call) -> HeaderMap {
     }
     let request_id = HeaderValue::from_str(&call.meta.request_id);
     headers.insert(REQUEST_ID, request_id.expect("a request's id is made of plain characters"));
+    // Whose call it is, also on the way within the region that decides.
+    let own = call.api.region();
+    let from = call.meta.from_region.as_ref().unwrap_or(own);
+    let from = HeaderValue::from_str(from.as_str());
+    headers.insert(FROM_REGION, from.expect("a region's name is made of plain characters"));
     headers.insert(HOPS, HeaderValue::from(u16::from(call.meta.hops) + 1));
     let left = call.meta.deadline.saturating_duration_since(std::time::Instant::now());
     let left = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);

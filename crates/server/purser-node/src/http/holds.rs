@@ -90,9 +90,9 @@ async fn authorize(call: Call) -> Handled {
     let request: AuthorizeRequest = call.json()?;
     let account = call.account(call.unit()?)?;
     let item = call.item(convert::authorize(&request))?.noting(&request.metadata)?;
-    let done = call.decide(&account, item).await?;
-    let answer = Shown::new(&account, call.api.owner()).hold_answer(&done.receipt)?;
-    Ok(Reply::decided(StatusCode::CREATED, &answer, done.replayed)?)
+    let done = call.spend(&account, item, request.consistency).await?;
+    let answer = Shown::new(&account, &done.decided.owner).hold_answer(&done.receipt)?;
+    Ok(Reply::decided(StatusCode::CREATED, &answer, done.decided)?)
 }
 
 async fn capture(call: Call) -> Handled {
@@ -101,14 +101,14 @@ async fn capture(call: Call) -> Handled {
     let asked = convert::capture(call.hold()?, &request);
     let item = call.item(asked)?.noting(&request.metadata)?;
     let done = call.decide(&account, item).await?;
-    let answer = Shown::new(&account, call.api.owner()).capture_answer(&done.receipt)?;
-    if !done.replayed.0 {
+    let answer = Shown::new(&account, &done.decided.owner).capture_answer(&done.receipt)?;
+    if !done.decided.replayed {
         call.api.metrics().record_debt_added(debt_added(&done.receipt));
         if answer.late {
             call.api.metrics().record_late_capture();
         }
     }
-    Ok(Reply::decided(StatusCode::OK, &answer, done.replayed)?)
+    Ok(Reply::decided(StatusCode::OK, &answer, done.decided)?)
 }
 
 async fn release(call: Call) -> Handled {
@@ -119,8 +119,8 @@ async fn release(call: Call) -> Handled {
         item = item.because(reason);
     }
     let done = call.decide(&account, item).await?;
-    let answer = Shown::new(&account, call.api.owner()).hold_answer(&done.receipt)?;
-    Ok(Reply::decided(StatusCode::OK, &answer, done.replayed)?)
+    let answer = Shown::new(&account, &done.decided.owner).hold_answer(&done.receipt)?;
+    Ok(Reply::decided(StatusCode::OK, &answer, done.decided)?)
 }
 
 async fn extend(call: Call) -> Handled {
@@ -128,14 +128,14 @@ async fn extend(call: Call) -> Handled {
     let account = call.account(call.unit()?)?;
     let item = call.item(convert::extend(call.hold()?, &request))?;
     let done = call.decide(&account, item).await?;
-    let answer = Shown::new(&account, call.api.owner()).hold_answer(&done.receipt)?;
-    Ok(Reply::decided(StatusCode::OK, &answer, done.replayed)?)
+    let answer = Shown::new(&account, &done.decided.owner).hold_answer(&done.receipt)?;
+    Ok(Reply::decided(StatusCode::OK, &answer, done.decided)?)
 }
 
 async fn get(call: Call) -> Handled {
     let account = call.account(call.unit()?)?;
     let target = Target::Hold(call.hold()?);
-    let owner = *call.api.owner();
+    let owner = call.owner();
     let name = account.clone();
     let detail = call.study_written(&account, move |account, history, now| {
         let shown = Shown::new(&name, &owner);
@@ -189,7 +189,7 @@ async fn list(call: Call) -> Handled {
     let query: HoldsQuery = call.query()?;
     let account = call.account(query.unit.0.clone())?;
     let page = Page::open(query.scope(&account.tenant), query.limit, query.cursor.as_ref())?;
-    let owner = *call.api.owner();
+    let owner = call.owner();
     let name = account.clone();
     // A hold names the entry that changed it last, so its end must be written down.
     let list = call.study_written(&account, move |account, history, now| {

@@ -60,9 +60,9 @@ impl Call {
         account: &AccountName,
         look: impl FnOnce(&AsOf<'_>, LogTime) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, NotDone> {
-        let name = account.clone();
+        let (name, generation) = (account.clone(), self.seat.generation());
         let study = move |ledger: &Ledger, history: &GroupHistory, now: LogTime| {
-            look_at(ledger, history, &name, now, look)
+            look_at(ledger, history, (&name, generation), now, look)
         };
         self.confirm(self.api.groups().of(account)).await?;
         self.at_leisure(account, study).await
@@ -75,11 +75,11 @@ impl Call {
         account: &AccountName,
         look: impl FnOnce(&Account, &dyn HistoryReader, LogTime) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, NotDone> {
-        let name = account.clone();
+        let (name, generation) = (account.clone(), self.seat.generation());
         let study = move |ledger: &Ledger, history: &GroupHistory, now: LogTime| {
-            look(ledger.account(&name).ok_or_else(tenant_not_found)?, history, now)
+            look(ledger.book(&name, generation).ok_or_else(tenant_not_found)?, history, now)
         };
-        self.settle(account).await?;
+        self.write_due(account).await?;
         self.at_leisure(account, study).await
     }
 
@@ -116,12 +116,14 @@ impl Call {
     /// Balances show what is due whether or not it is written. Entries do not: an entry gets its
     /// hash when it is written, and what was shown of it must never change. So whoever asks for
     /// entries has them written first.
-    async fn settle(&self, account: &AccountName) -> Result<(), NotDone> {
+    async fn write_due(&self, account: &AccountName) -> Result<(), NotDone> {
         let group = self.api.groups().of(account);
         self.confirm(group).await?;
         let now = group.now();
         let behind = group.view(|ledger, history| {
-            let Some(account) = ledger.account(account) else { return Ok(false) };
+            let Some(account) = ledger.book(account, self.seat.generation()) else {
+                return Ok(false);
+            };
             let settled = account.at(now.max(ledger.log_time()), history)?;
             Ok(settled.account().head() != account.head())
         });

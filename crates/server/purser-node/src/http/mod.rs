@@ -26,6 +26,8 @@ mod problem;
 mod reply;
 mod routes;
 mod routing;
+mod seat;
+mod spending;
 mod statement;
 mod undo;
 
@@ -36,7 +38,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::Router;
 use axum::routing::get;
 use hyper::Uri;
-use hyper::header::HeaderValue;
 use purser_api::paths;
 use purser_raft::NodeId;
 use purser_types::{Owner, Region};
@@ -50,6 +51,7 @@ use crate::http::call::RequestIds;
 use crate::http::forward::Forwarder;
 use crate::http::routes::Routes;
 use crate::metrics::{NodeMetrics, Recorder};
+use crate::regions::Regions;
 use crate::settings::{
     BaseUrl, ClusterName, LimitSettings, NodeSettings, PeerSettings, RetentionSettings,
 };
@@ -61,8 +63,9 @@ pub(crate) struct Api {
     node: NodeId,
     cluster: ClusterName,
     owner: Owner,
-    decided_by: HeaderValue,
     groups: Groups,
+    /// Where the cluster stands in several regions.
+    regions: Option<Arc<Regions>>,
     peers: BTreeMap<NodeId, PeerSettings>,
     tokens: Vec<Arc<Token>>,
     limits: LimitSettings,
@@ -80,19 +83,17 @@ impl Api {
     /// The API of a node. Connections to other nodes are tasks of `tasks`.
     pub(crate) fn new(
         settings: &NodeSettings,
-        groups: Groups,
+        (groups, regions): (Groups, Option<Arc<Regions>>),
         metrics: Arc<NodeMetrics>,
         recorder: Option<Recorder>,
         tasks: &Tasks,
     ) -> Self {
-        let decided_by = format!("region={}, role=home", settings.region);
         Self {
             node: settings.node,
             cluster: settings.cluster.clone(),
             owner: Owner::home(settings.region),
-            decided_by: HeaderValue::from_str(&decided_by)
-                .expect("a region's name is made of plain characters"),
             groups,
+            regions,
             peers: settings.peers.clone(),
             tokens: settings.tokens.clone(),
             limits: settings.limits,
@@ -135,8 +136,9 @@ impl Api {
         &self.owner.region
     }
 
-    pub(crate) const fn decided_by(&self) -> &HeaderValue {
-        &self.decided_by
+    /// What there is of other regions; nothing where the cluster stands in one region only.
+    pub(crate) const fn regions(&self) -> Option<&Arc<Regions>> {
+        self.regions.as_ref()
     }
 
     pub(crate) const fn groups(&self) -> &Groups {

@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use axum::response::Response;
 use hyper::header::{self, HeaderValue};
-use purser_api::{Amount, Figures, HoldStatus, InvalidBody, LotId, Moment, Problem, ProblemCode};
+use purser_api::{
+    Amount, DeciderRole, Figures, HoldStatus, InvalidBody, LotId, Moment, Problem, ProblemCode,
+};
 use purser_ledger::Rejection;
 use purser_raft::{ChangeError, ProposeError, ReadError};
-use purser_types::{Credits, HistoryError, Owner};
+use purser_types::{Credits, HistoryError, Owner, Region};
 
 use crate::tasks::chain;
 
@@ -22,15 +24,26 @@ pub(crate) struct Refusal {
     code: ProblemCode,
     detail: Cow<'static, str>,
     figures: Option<Box<Figures>>,
-    /// Whether the log decided it, and if so, whether before under the same key.
-    decided: Option<Replayed>,
+    /// How the log decided it, if it did.
+    decided: Option<Decided>,
     /// For the log alone.
     cause: Option<Box<str>>,
 }
 
-/// Whether something was decided before, under the same key.
+/// How the log decided something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Replayed(pub(crate) bool);
+pub(crate) struct Decided {
+    /// Whose book the ids in the answer belong to.
+    pub(crate) owner: Owner,
+    /// Who has decided.
+    pub(crate) region: Region,
+    /// As home, or under an allocation.
+    pub(crate) role: DeciderRole,
+    /// The account's overspend bound then, if it is known.
+    pub(crate) bound: Option<Credits>,
+    /// Whether it was decided before, under the same key.
+    pub(crate) replayed: bool,
+}
 
 /// Why a handler has no answer of its own.
 #[derive(Debug)]
@@ -74,6 +87,13 @@ impl Refusal {
         Self::new(ProblemCode::NotReady, detail)
     }
 
+    /// The region that decides can not be reached.
+    pub(crate) fn unreachable(region: Region) -> Self {
+        let detail =
+            format!("region {region} decides about this and cannot be reached; nothing happened");
+        Self::new(ProblemCode::HomeUnreachable, detail)
+    }
+
     /// A call that changes nothing went to the node that leads, and no answer came back.
     pub(crate) fn unanswered() -> Self {
         let detail = "the node that leads the account's shard did not answer in time; a read \
@@ -114,12 +134,12 @@ impl Refusal {
     }
 
     /// The same refusal, as the log decided it.
-    pub(crate) fn decided(self, replayed: Replayed) -> Self {
-        Self { decided: Some(replayed), ..self }
+    pub(crate) fn decided(self, decided: Decided) -> Self {
+        Self { decided: Some(decided), ..self }
     }
 
     /// How the log decided it, if it did.
-    pub(crate) const fn decision(&self) -> Option<Replayed> {
+    pub(crate) const fn decision(&self) -> Option<Decided> {
         self.decided
     }
 
@@ -176,6 +196,11 @@ impl Refusal {
     /// An entry that could not be read.
     pub(crate) fn of_history(error: &HistoryError) -> Self {
         Self::internal(chain(error))
+    }
+
+    /// The same refusal with a cause that goes to the log alone.
+    pub(crate) fn caused_by(self, cause: &str) -> Self {
+        Self { cause: Some(cause.into()), ..self }
     }
 
     /// The code.
@@ -258,7 +283,9 @@ const fn code_of(rejection: &Rejection) -> ProblemCode {
         // Whoever decides it, it was not decided here, and nothing happened.
         Rejection::DecidedElsewhere
         | Rejection::DecidedInRegion { .. }
+        | Rejection::DecidedInGeneration { .. }
         | Rejection::RightExhausted { .. } => ProblemCode::HomeUnreachable,
+        Rejection::Stranded { .. } => ProblemCode::Stranded,
         // No call of this API asks what these refuse: regions and home ask it of each other.
         Rejection::AllocationEnded
         | Rejection::AllocationUnknown
@@ -269,15 +296,32 @@ const fn code_of(rejection: &Rejection) -> ProblemCode {
         | Rejection::EpochFenced { .. }
         | Rejection::VoucherContradicts
         | Rejection::TakebackBeyondCap { .. }
-        | Rejection::FinishBlocked { .. } => ProblemCode::NotReady,
+        | Rejection::TakebackNotAgreed
+        | Rejection::TransferToItself
+        | Rejection::TransferBeyondRight { .. }
+        | Rejection::TransferUnderWay
+        | Rejection::FinishBlocked { .. }
+        // Credits were asked back and did not come in time.
+        | Rejection::CreditsOut { .. } => ProblemCode::NotReady,
     }
 }
 
 /// The figures of a rejection.
+#[expect(clippy::too_many_lines, reason = "one arm for each rejection that has figures")]
 fn figures_of(rejection: &Rejection, owner: &Owner) -> Figures {
     let amount = |credits: Credits| Some(Amount(credits));
     let mut figures = Figures::default();
     match *rejection {
+        Rejection::Stranded { available, short_by, amount: stranded, ref regions } => {
+            figures.available = amount(available);
+            figures.short_by = amount(short_by);
+            figures.stranded = amount(stranded);
+            figures.regions = Some(regions.iter().copied().map(Into::into).collect());
+        }
+        Rejection::CreditsOut { available, short_by, .. } => {
+            figures.available = amount(available);
+            figures.short_by = amount(short_by);
+        }
         Rejection::InsufficientCredits { available, short_by, debt, debt_limit } => {
             figures.available = amount(available);
             figures.short_by = amount(short_by);
@@ -333,6 +377,11 @@ fn figures_of(rejection: &Rejection, owner: &Owner) -> Figures {
         | Rejection::TooManyParts
         | Rejection::DecidedElsewhere
         | Rejection::DecidedInRegion { .. }
+        | Rejection::DecidedInGeneration { .. }
+        | Rejection::TakebackNotAgreed
+        | Rejection::TransferToItself
+        | Rejection::TransferBeyondRight { .. }
+        | Rejection::TransferUnderWay
         | Rejection::RightExhausted { .. }
         | Rejection::AllocationEnded
         | Rejection::AllocationUnknown

@@ -3,11 +3,12 @@
 use axum::response::Response;
 use bytes::Bytes;
 use hyper::StatusCode;
-use hyper::header::{self, HeaderName, HeaderValue};
-use purser_api::headers;
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use purser_api::{DeciderRole, headers};
+use purser_types::{Credits, Owner, Region};
 use serde::Serialize;
 
-use crate::http::problem::{Refusal, Replayed};
+use crate::http::problem::{Decided, Refusal};
 
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static(headers::IDEMPOTENT_REPLAYED);
 pub(crate) const DECIDED_BY: HeaderName = HeaderName::from_static(headers::PURSER_DECIDED_BY);
@@ -19,7 +20,7 @@ const AGE_MS: HeaderName = HeaderName::from_static(headers::PURSER_AGE_MS);
 pub(crate) struct Reply {
     status: StatusCode,
     body: Bytes,
-    decided: Option<Replayed>,
+    decided: Option<Decided>,
     age_ms: Option<u64>,
 }
 
@@ -33,13 +34,13 @@ impl Reply {
     pub(crate) fn decided(
         status: StatusCode,
         body: &impl Serialize,
-        replayed: Replayed,
+        decided: Decided,
     ) -> Result<Self, Refusal> {
-        Ok(Self { decided: Some(replayed), ..Self::with(status, body)? })
+        Ok(Self { decided: Some(decided), ..Self::with(status, body)? })
     }
 
     /// An answer whose body is written already. `decided` says how the log decided it, if it did.
-    pub(crate) const fn as_written(body: Bytes, decided: Option<Replayed>) -> Self {
+    pub(crate) const fn as_written(body: Bytes, decided: Option<Decided>) -> Self {
         Self { status: StatusCode::OK, body, decided, age_ms: None }
     }
 
@@ -49,7 +50,7 @@ impl Reply {
     }
 
     /// How the log decided it, if it did.
-    pub(crate) const fn decision(&self) -> Option<Replayed> {
+    pub(crate) const fn decision(&self) -> Option<Decided> {
         self.decided
     }
 
@@ -73,16 +74,29 @@ impl Reply {
 }
 
 /// Says in the headers who decided, under which bound, and whether before.
-pub(crate) fn mark_decided(
-    response: &mut Response,
-    decided_by: &HeaderValue,
-    Replayed(replayed): Replayed,
-) {
+pub(crate) fn mark_decided(response: &mut Response, decided: &Decided) {
     let headers = response.headers_mut();
-    headers.insert(DECIDED_BY, decided_by.clone());
-    // Only home spends, so nothing can have been spent beyond what was granted.
-    headers.insert(BOUND, HeaderValue::from_static("0"));
-    if replayed {
+    let Decided { region, role, bound, replayed, .. } = decided;
+    let decided_by = format!("region={region}, role={}", role.name());
+    let decided_by = HeaderValue::try_from(decided_by);
+    headers.insert(DECIDED_BY, decided_by.expect("names are made of plain characters"));
+    // Unknown is never shown as zero.
+    if let Some(bound) = bound {
+        headers.insert(BOUND, HeaderValue::from(bound.get()));
+    }
+    if *replayed {
         headers.insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
     }
+}
+
+/// Who decided, as another node says it in its headers. `owner` stands for whoever that is: the ids in
+/// the body are written already.
+pub(crate) fn read_decided(headers: &HeaderMap, owner: &Owner) -> Option<Decided> {
+    let text = headers.get(DECIDED_BY)?.to_str().ok()?;
+    let (region, role) = text.strip_prefix("region=")?.split_once(", role=")?;
+    let role = *DeciderRole::ALL.iter().find(|known| known.name() == role)?;
+    let bound = headers.get(BOUND).and_then(|bound| bound.to_str().ok()?.parse().ok());
+    let bound = bound.and_then(|bound| Credits::from_u64(bound).ok());
+    let region = Region::parse(region).ok()?;
+    Some(Decided { owner: *owner, region, role, bound, replayed: false })
 }

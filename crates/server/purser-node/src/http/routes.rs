@@ -164,7 +164,10 @@ where
 {
     let meta = Meta::of(request.headers(), api.request_ids(), api.limits().request);
     let handled = match Call::read(Arc::clone(&api), route.access, meta.clone(), request).await {
-        Ok(call) => handler(call).await,
+        Ok(mut call) => match call.take_seat(route.operation).await {
+            Ok(()) => handler(call).await,
+            Err(not_done) => Err(not_done),
+        },
         Err(refusal) => Err(refusal.into()),
     };
     let (mut response, outcome, decision) = match handled {
@@ -179,9 +182,9 @@ where
         }
         Err(NotDone::Relayed(response)) => (*response, RequestOutcome::Relayed, None),
     };
-    if let Some(replayed) = decision {
-        mark_decided(&mut response, api.decided_by(), replayed);
-        if replayed.0 {
+    if let Some(decided) = decision {
+        mark_decided(&mut response, &decided);
+        if decided.replayed {
             route.metrics.record_replay();
         }
     }

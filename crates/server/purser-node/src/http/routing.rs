@@ -19,12 +19,13 @@ use purser_ledger::{
     Account, AccountName, Answer, AsOf, Command, Item, Ledger, Outcome, Receipt, Rejection, codec,
 };
 use purser_raft::{Group, NodeId, ProposeError, ReadError};
-use purser_types::{HistoryReader, LogTime, Machine, Owner, Sequence};
+use purser_types::{Generation, HistoryReader, LogTime, Machine, Region, Sequence};
 
 use crate::http::call::Call;
 use crate::http::forward::{ForwardError, HOPS_MAX};
-use crate::http::problem::{NotDone, Refusal, Replayed};
+use crate::http::problem::{Decided, NotDone, Refusal};
 use crate::http::routes::Effect;
+use crate::regions::Regions;
 
 /// The part of a request's time that may go into waiting for a leader: elections take a second, and
 /// a caller rather hears "nothing happened" than nothing.
@@ -37,36 +38,50 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub(crate) struct Decision {
     /// What it did.
     pub(crate) receipt: Receipt,
-    /// Whether it was decided before, under the same key.
-    pub(crate) replayed: Replayed,
+    /// Who decided, and whether before, under the same key.
+    pub(crate) decided: Decided,
 }
 
 impl Decision {
-    /// The decision in an outcome, about an account that `owner` decides about.
-    pub(crate) fn of(outcome: Outcome, owner: &Owner) -> Result<Self, Refusal> {
-        let replayed = Replayed(outcome.replayed);
+    /// The decision in an outcome; `decided` says by whom.
+    pub(crate) fn of(outcome: Outcome, decided: Decided) -> Result<Self, Refusal> {
+        let decided = Decided { replayed: outcome.replayed, ..decided };
         match outcome.result {
-            Ok(receipt) => Ok(Self { receipt, replayed }),
-            Err(rejection) => Err(Refusal::of_rejection(&rejection, owner).decided(replayed)),
+            Ok(receipt) => Ok(Self { receipt, decided }),
+            Err(rejection) => {
+                Err(Refusal::of_rejection(&rejection, &decided.owner).decided(decided))
+            }
         }
     }
 }
 
 impl Call {
-    /// Has items decided for an account, together or not at all.
+    /// Has items decided for an account, together or not at all, in the call's seat.
     pub(crate) async fn propose(
         &self,
         account: &AccountName,
         items: Vec<Item>,
     ) -> Result<Vec<Outcome>, NotDone> {
+        self.propose_to(account, self.seat.generation(), items).await
+    }
+
+    /// Has items decided by one of the books that are kept here.
+    pub(crate) async fn propose_to(
+        &self,
+        account: &AccountName,
+        generation: Generation,
+        items: Vec<Item>,
+    ) -> Result<Vec<Outcome>, NotDone> {
         let group = self.api.groups().of(account);
-        let command = Command::at_home(account.clone(), items);
+        let command = Command::Account { account: account.clone(), items, generation };
         let command = Bytes::from(codec::encode(&command));
         loop {
             match group.propose(command.clone(), self.meta.deadline).await {
                 Ok(Answer::Account(outcomes)) => return Ok(outcomes),
-                Ok(Answer::Swept { .. }) => {
-                    return Err(Refusal::internal("items were answered like a sweep").into());
+                Ok(Answer::Swept { .. } | Answer::PassedOn(_)) => {
+                    return Err(
+                        Refusal::internal("items were answered like another command").into()
+                    );
                 }
                 Err(ProposeError::NotLeader { leader }) => {
                     self.elsewhere(group, leader, self.effect).await?;
@@ -80,17 +95,41 @@ impl Call {
         }
     }
 
-    /// Has one item decided. A rejection is an error here, as it is for the caller.
-    pub(crate) async fn decide(
+    /// The nodes of another region that may be asked about an account, best first; none if the region
+    /// is out of reach, or the call has come too far already.
+    pub(crate) fn nodes_of(&self, region: Region, account: &AccountName) -> Vec<NodeId> {
+        let regions = self.api.regions().filter(|it| it.links().is_reachable(region));
+        let regions = regions.filter(|_| self.meta.hops < HOPS_MAX);
+        let shard = self.api.groups().shard_of(account);
+        regions.map(|regions| regions.links().nodes(region, Some(shard))).unwrap_or_default()
+    }
+
+    /// Has the whole call answered by another region. Nothing is sent twice that may have been heard
+    /// once.
+    pub(crate) async fn to_region(
         &self,
+        regions: &Regions,
+        region: Region,
         account: &AccountName,
-        item: Item,
-    ) -> Result<Decision, NotDone> {
-        let mut outcomes = self.propose(account, vec![item]).await?;
-        match outcomes.pop() {
-            Some(outcome) => Ok(Decision::of(outcome, self.api.owner())?),
-            None => Err(Refusal::internal("an item without an outcome").into()),
+    ) -> NotDone {
+        if HOPS_MAX <= self.meta.hops {
+            return Refusal::not_ready().into();
         }
+        if !regions.links().is_reachable(region) {
+            return Refusal::unreachable(region).into();
+        }
+        let shard = self.api.groups().shard_of(account);
+        for node in regions.links().nodes(region, Some(shard)) {
+            let Some(base) = self.api.base_url(node, &self.parts.uri) else { continue };
+            match self.api.forwarder().relay(self, base).await {
+                Ok(response) => return NotDone::Relayed(Box::new(response)),
+                Err(ForwardError::MaybeSent) if self.effect == Effect::Change => {
+                    return Refusal::outcome_unknown().into();
+                }
+                Err(ForwardError::MaybeSent | ForwardError::NotSent) => (),
+            }
+        }
+        Refusal::unreachable(region).into()
     }
 
     /// Makes sure that this node may answer a strict read of the group; else has the call, which
@@ -161,23 +200,24 @@ impl Call {
         let now = group.now();
         let seen = group.view(|ledger, history| {
             let now = now.max(ledger.log_time());
-            let written = ledger.account(account).map(|account| account.head().sequence);
-            let written = written.ok_or_else(tenant_not_found)?;
-            look_at(ledger, history, account, now, |settled, now| look(settled, now, written))
+            let book = ledger.book(account, self.seat.generation());
+            let written = book.ok_or_else(tenant_not_found)?.head().sequence;
+            let of = (account, self.seat.generation());
+            look_at(ledger, history, of, now, |settled, now| look(settled, now, written))
         });
         Ok(seen?)
     }
 }
 
-/// Looks at one account as of `now`.
+/// Looks at one book of an account as of `now`.
 pub(crate) fn look_at<T>(
     ledger: &Ledger,
     history: &dyn HistoryReader,
-    account: &AccountName,
+    (account, generation): (&AccountName, Generation),
     now: LogTime,
     look: impl FnOnce(&AsOf<'_>, LogTime) -> Result<T, Refusal>,
 ) -> Result<T, Refusal> {
-    let account: &Account = ledger.account(account).ok_or_else(tenant_not_found)?;
+    let account: &Account = ledger.book(account, generation).ok_or_else(tenant_not_found)?;
     let settled = account.at(now, history).map_err(|error| Refusal::of_history(&error))?;
     look(&settled, now)
 }

@@ -37,7 +37,7 @@ async fn statement(call: Call) -> Handled {
     let resumed = opened.as_deref().map(Place::read).transpose()?;
     let (from, to) = (query.from.map(|from| from.0), query.to.map(|to| to.0));
     let limit = u64::try_from(query.limit.get()).unwrap_or(u64::MAX);
-    let owner = *call.api.owner();
+    let owner = call.owner();
     let name = account.clone();
     let statement = call.study_written(&account, move |account, history, now| {
         let book = Book { account, history };

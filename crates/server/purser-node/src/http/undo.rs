@@ -71,20 +71,21 @@ pub(crate) fn declare(routes: Routes<'_>) -> Routes<'_> {
 async fn undo(call: Call, target: Target) -> Handled {
     let request: RefundRequest = call.json()?;
     let account = call.account(call.unit()?)?;
-    let item = call.item(convert::refund(target, &request))?.because(&request.reason);
+    let item =
+        call.item(convert::refund(target, &request, call.seat.away()))?.because(&request.reason);
     let done = call.decide(&account, item).await?;
-    let answer = Shown::new(&account, call.api.owner()).refund_answer(&done.receipt)?;
-    Ok(Reply::decided(StatusCode::OK, &answer, done.replayed)?)
+    let answer = Shown::new(&account, &done.decided.owner).refund_answer(&done.receipt)?;
+    Ok(Reply::decided(StatusCode::OK, &answer, done.decided)?)
 }
 
 async fn redo(call: Call, target: Target) -> Handled {
     let request: ReclaimRequest = call.json()?;
     let account = call.account(call.unit()?)?;
-    let item = call.item(convert::reclaim(target))?.because(&request.reason);
+    let item = call.item(convert::reclaim(target, call.seat.away()))?.because(&request.reason);
     let done = call.decide(&account, item).await?;
-    let answer = Shown::new(&account, call.api.owner()).reclaim_answer(&done.receipt)?;
-    if !done.replayed.0 {
+    let answer = Shown::new(&account, &done.decided.owner).reclaim_answer(&done.receipt)?;
+    if !done.decided.replayed {
         call.api.metrics().record_debt_added(debt_added(&done.receipt));
     }
-    Ok(Reply::decided(StatusCode::OK, &answer, done.replayed)?)
+    Ok(Reply::decided(StatusCode::OK, &answer, done.decided)?)
 }

@@ -281,7 +281,7 @@ async fn a_request_does_not_travel_in_circles() {
     let (leader, other) = leader_and_other(&cluster).await;
     open_with(&cluster.caller(leader, "root"), OF_GROUP_0, 100).await;
     let path = format!("/v1/tenants/{OF_GROUP_0}/balance");
-    for (hops, status) in [("1", 200), ("2", 503)] {
+    for (hops, status) in [("4", 200), ("5", 503)] {
         let caller = cluster.caller(other, "root");
         let headers = [("purser-hops", hops), ("purser-deadline-ms", "1000")];
         caller.raw("GET", &path, &headers, "".into()).await.expect(status);

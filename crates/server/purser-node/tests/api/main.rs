@@ -12,6 +12,7 @@ mod inputs;
 mod keys;
 mod lists;
 mod lives;
+mod regions;
 mod replays;
 mod support;
 mod tokens;

@@ -15,10 +15,11 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use purser_node::{
     BaseUrl, ClusterName, LimitSettings, Listeners, Node, NodeSettings, PeerSettings, Recorder,
-    RetentionSettings, Scope, ShardCount, Surroundings, Token, TokenHash,
+    RegionNumber, RegionSettings, RetentionSettings, Scope, ShardCount, Surroundings, Token,
+    TokenHash, VoucherKey,
 };
 use purser_raft::disk::Disk;
-use purser_raft::{Clock, GroupSettings, NodeId, RaftTimings, WalSettings};
+use purser_raft::{Clock, Cut, GroupSettings, NodeId, PeerSwitch, RaftTimings, WalSettings};
 use purser_types::{LogTime, Region, Span, TenantId};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -72,6 +73,8 @@ pub(crate) struct Cluster {
     pub(crate) clock: TestClock,
     settings: Vec<NodeSettings>,
     surroundings: Surroundings,
+    /// What cuts each node off.
+    switches: Vec<PeerSwitch>,
     /// Removed with the cluster.
     _data: TempDir,
 }
@@ -91,6 +94,8 @@ pub(crate) struct Unusual {
     pub(crate) others_api: Option<SocketAddr>,
     /// What callers may take up.
     pub(crate) limits: Option<LimitSettings>,
+    /// Where the nodes stand, each in a region of its own, if not all in one.
+    pub(crate) regions: Option<&'static [&'static str]>,
 }
 
 impl Cluster {
@@ -109,6 +114,10 @@ impl Cluster {
             let mut of_node = node_settings(NodeId(node), data.path().join(node.to_string()));
             of_node.sweep_every = unusual.sweep_every;
             of_node.limits = unusual.limits.unwrap_or(of_node.limits);
+            if let Some(regions) = unusual.regions {
+                of_node.region = region(regions[usize::try_from(node - 1).unwrap()]);
+                of_node.regions = Some(region_settings(regions));
+            }
             of_node.admin_listen = unusual.admin_apart.then_some(of_node.listen);
             let bound = Listeners::bind(&of_node).await.unwrap();
             let addresses = bound.addresses();
@@ -137,15 +146,17 @@ impl Cluster {
         if let Some(disk) = unusual.disk {
             surroundings.disk = disk;
         }
-        let starting = settings
-            .iter()
-            .zip(listeners)
-            .map(|(settings, bound)| Node::start(settings.clone(), bound, surroundings.clone()));
+        let switches: Vec<PeerSwitch> = settings.iter().map(|_| PeerSwitch::default()).collect();
+        let starting = settings.iter().zip(listeners).zip(&switches);
+        let starting = starting.map(|((settings, bound), switch)| {
+            let surroundings = Surroundings { switch: switch.clone(), ..surroundings.clone() };
+            Node::start(settings.clone(), bound, surroundings)
+        });
         let nodes = futures_util::future::try_join_all(starting).await.unwrap();
         for node in &nodes {
             node.ready().await;
         }
-        Self { nodes, clock, settings, surroundings, _data: data }
+        Self { nodes, clock, settings, surroundings, switches, _data: data }
     }
 
     /// Kills the node at `place` and starts it again from its data.
@@ -153,9 +164,36 @@ impl Cluster {
         self.nodes[place].kill().await;
         let settings = self.settings[place].clone();
         let listeners = Listeners::bind(&settings).await.unwrap();
-        let node = Node::start(settings, listeners, self.surroundings.clone()).await.unwrap();
+        let switch = self.switches[place].clone();
+        let surroundings = Surroundings { switch, ..self.surroundings.clone() };
+        let node = Node::start(settings, listeners, surroundings).await.unwrap();
         node.ready().await;
         self.nodes[place] = node;
+    }
+
+    /// A cluster with one node in each of three regions: `us`, `eu` and `ap`.
+    pub(crate) async fn of_regions() -> Self {
+        let regions: &[&str] = &["us", "eu", "ap"];
+        let unusual = Unusual { regions: Some(regions), ..Unusual::default() };
+        let cluster = Self::start_unusual(3, unusual).await;
+        for node in &cluster.nodes {
+            node.connected().await;
+        }
+        cluster
+    }
+
+    /// Cuts the node at `place` off from all others.
+    pub(crate) fn cut(&self, place: usize) {
+        for other in self.settings.iter().filter(|it| it.node != self.settings[place].node) {
+            self.switches[place].cut(other.node, Cut::Both);
+        }
+    }
+
+    /// Undoes [`Cluster::cut`].
+    pub(crate) fn heal(&self, place: usize) {
+        for other in &self.settings {
+            self.switches[place].heal(other.node);
+        }
     }
 
     /// A cluster of one node with the tenant `acme`, who has so many credits.
@@ -231,6 +269,20 @@ fn node_settings(node: NodeId, data_dir: std::path::PathBuf) -> NodeSettings {
         ],
         retention: RetentionSettings::STANDARD,
         sweep_every: None,
+    }
+}
+
+pub(crate) fn region(name: &str) -> Region {
+    Region::parse(name).unwrap()
+}
+
+fn region_settings(regions: &[&str]) -> RegionSettings {
+    let numbered = regions.iter().zip(0_u16..);
+    let number = |number| RegionNumber::from_u16(number).unwrap();
+    RegionSettings {
+        numbers: numbered.map(|(name, it)| (region(name), number(it))).collect(),
+        placement_voters: (1..=u64::try_from(regions.len()).unwrap()).map(NodeId).collect(),
+        voucher_key: VoucherKey::of(b"only for tests"),
     }
 }
 

@@ -55,7 +55,7 @@ fn credits(amount: u64) -> Credits {
 async fn propose(group: &Group<Ledger>, tenant: &str, operation: Operation) {
     let tenant = TenantId::parse(tenant).unwrap();
     let account = AccountName { tenant, unit: Unit::credits() };
-    let items = vec![Item { context: Context::default(), operation }];
+    let items = vec![Item::new(Context::default(), operation)];
     let command = Bytes::from(codec::encode(&Command::at_home(account, items)));
     let answer = group.propose(command, Instant::now() + PATIENCE).await.unwrap();
     let Answer::Account(outcomes) = answer else { panic!("an account's command: {answer:?}") };

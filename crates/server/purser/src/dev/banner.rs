@@ -1,7 +1,5 @@
 //! What a person sees first: where everything is, one call to paste, one fault to try.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 
 use crate::dev::layout::DevLayout;
@@ -15,7 +13,7 @@ pub(crate) struct Banner {
     /// The front door.
     api: String,
     /// The nodes of each region.
-    regions: BTreeMap<String, Vec<String>>,
+    regions: Vec<RegionApi>,
     metrics: String,
     data: String,
     /// Whether the data is removed at the end.
@@ -26,13 +24,20 @@ pub(crate) struct Banner {
     break_it: String,
 }
 
+/// The nodes of a region.
+#[derive(Debug, Serialize)]
+struct RegionApi {
+    region: String,
+    api: Vec<String>,
+}
+
 impl Banner {
     /// What there is to say about a layout.
     pub(crate) fn of(layout: &DevLayout, ephemeral: bool) -> Self {
         let api = format!("http://{}", layout.front_door);
         let regions = layout.regions.iter().map(|(region, nodes)| {
-            let nodes = nodes.iter().map(|node| format!("http://{}", node.api)).collect();
-            (region.to_string(), nodes)
+            let api = nodes.iter().map(|node| format!("http://{}", node.api)).collect();
+            RegionApi { region: region.to_string(), api }
         });
         Self {
             version: env!("CARGO_PKG_VERSION"),
@@ -56,8 +61,8 @@ impl Banner {
             format!("DEV: loopback only, token {token}"),
             format!("API      {api}"),
         ];
-        for (region, nodes) in &self.regions {
-            lines.push(format!("  {region:<6} {}", nodes.join(" ")));
+        for RegionApi { region, api } in &self.regions {
+            lines.push(format!("  {region:<6} {}", api.join(" ")));
         }
         let remark = if self.ephemeral { " (removed at the end)" } else { "" };
         lines.push(format!("Metrics  {metrics}"));
@@ -86,8 +91,9 @@ fn fault(layout: &DevLayout) -> String {
     } else {
         format!(" --base-port {port}")
     };
-    let victim = layout.nodes().nth(1).or_else(|| layout.nodes().next());
-    victim.map(|node| format!("purser dev kill {}{elsewhere}", node.name)).unwrap_or_default()
+    // The first region is home of the tenant of the call above; another one shows more.
+    let victim = layout.regions.iter().map(|(region, _)| region).nth(1);
+    victim.map(|region| format!("purser dev cut {region}{elsewhere}")).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -95,17 +101,18 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::dev::layout::NodesPerRegion;
 
     #[test]
     fn the_banner_has_at_most_ten_lines_and_says_what_to_paste() {
         for port in [super::super::DEFAULT_BASE_PORT, 9_000] {
-            let layout = DevLayout::new(port, Path::new("data/dev"));
+            let layout = DevLayout::new(port, Path::new("data/dev"), NodesPerRegion::Three);
             let text = Banner::of(&layout, true).text();
             assert!(text.lines().count() <= 10, "{text}");
             let front_door = format!("http://127.0.0.1:{port}/v1/tenants/acme/holds");
             assert!(text.contains("DEV: loopback only, token dev"), "{text}");
             assert!(text.contains(&front_door), "{text}");
-            assert!(text.contains("purser dev kill us/2"), "{text}");
+            assert!(text.contains("purser dev cut eu"), "{text}");
             assert_eq!(text.contains("--base-port 9000"), port == 9_000, "{text}");
         }
     }

@@ -9,31 +9,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use purser_node::{
-    BindError, ConfigError, LimitsConfig, Listeners, Node, NodeConfig, NodeSettings, PeerConfig,
-    RaftConfig, Recorder, RetentionConfig, Scope, StartError, StorageConfig, StorageProfile,
-    Surroundings, Token, TokenHash,
+    BindError, ConfigError, Listeners, Node, NodeSettings, Recorder, StartError, Surroundings,
 };
 use tokio::sync::{Mutex, watch};
 
-use crate::dev::DEV_TOKEN;
-use crate::dev::control::{NodeState, NodeStatus, StatusAnswer};
+use crate::dev::control::{NodeState, NodeStatus};
 use crate::dev::layout::{DevLayout, NodeName, NodePlace};
-
-/// Two, so that there is more than one leader to lose; more would only cost when idle.
-pub(super) const SHARDS: u32 = 2;
-/// How often due events are written down, in milliseconds.
-const SWEEP_MS: u64 = 1_000;
-/// Patience of a follower, in milliseconds: at least four heartbeats, so that a machine that is
-/// busy (all nodes share it with whatever else its owner runs) does not change leaders for nothing.
-/// A lost leader is replaced within twice the longer time, so a kill is over within 1.5 s.
-const ELECTION_MS: (u64, u64) = (400, 700);
-/// How often a leader shows that it is alive, in milliseconds. Not more often: each of these wakes
-/// three nodes for every shard, also when nothing happens.
-const HEARTBEAT_MS: u64 = 100;
+use crate::dev::settings::settings;
+use crate::dev::wire::Wire;
 
 /// The nodes.
 pub(crate) struct Fleet {
     layout: DevLayout,
+    /// What lies between the regions.
+    wire: Wire,
     recorder: Recorder,
     /// Where the APIs of the nodes that run listen. Apart from the slots, because a request must
     /// not wait while a node starts.
@@ -95,18 +84,23 @@ pub(crate) struct BoundNode {
 }
 
 impl BoundNode {
-    async fn bind(layout: &DevLayout, place: &NodePlace) -> Result<Self, NodeStartError> {
-        let settings = settings(layout, place)?;
+    async fn bind(
+        layout: &DevLayout,
+        wire: &Wire,
+        place: &NodePlace,
+    ) -> Result<Self, NodeStartError> {
+        let settings = settings(layout, wire, place)?;
         let listeners = Listeners::bind(&settings).await?;
         Ok(Self { name: place.name.clone(), settings, listeners })
     }
 
     /// Binds the ports of every node of a layout: one that is taken is told before anything is
     /// written.
-    pub(crate) async fn bind_all(layout: &DevLayout) -> Result<Vec<Self>, FleetError> {
+    pub(crate) async fn bind_all(layout: &DevLayout, wire: &Wire) -> Result<Vec<Self>, FleetError> {
         let mut bound = Vec::new();
         for place in layout.nodes() {
-            bound.push(Self::bind(layout, place).await.map_err(|error| failed(place, error))?);
+            let node = Self::bind(layout, wire, place).await;
+            bound.push(node.map_err(|error| failed(place, error))?);
         }
         Ok(bound)
     }
@@ -115,12 +109,12 @@ impl BoundNode {
 impl Fleet {
     /// Starts the nodes of a layout. If one cannot be, those that could are killed again.
     pub(crate) async fn start_all(
-        layout: DevLayout,
+        (layout, wire): (DevLayout, Wire),
         bound: Vec<BoundNode>,
         recorder: Recorder,
     ) -> Result<Self, FleetError> {
         let running = watch::Sender::default();
-        let fleet = Self { layout, recorder, running, slots: Mutex::default() };
+        let fleet = Self { layout, wire, recorder, running, slots: Mutex::default() };
         let mut slots = fleet.slots.lock().await;
         for node in bound {
             let name = node.name.clone();
@@ -146,10 +140,16 @@ impl Fleet {
         &self.layout
     }
 
+    /// What lies between the regions.
+    pub(crate) fn wire(&self) -> &Wire {
+        &self.wire
+    }
+
     /// Resolves when every running node is ready.
     pub(crate) async fn ready(&self) {
         for node in self.nodes().await {
             node.ready().await;
+            node.connected().await;
         }
     }
 
@@ -159,7 +159,7 @@ impl Fleet {
     }
 
     /// Every node, and whether it runs.
-    pub(crate) async fn status(&self) -> StatusAnswer {
+    pub(crate) async fn status(&self) -> Vec<NodeStatus> {
         let slots = self.slots.lock().await;
         let status = |place: &NodePlace| {
             let (state, reason) = match slots.get(&place.name) {
@@ -169,13 +169,13 @@ impl Fleet {
             };
             NodeStatus {
                 node: place.name.to_string(),
-                id: u64::from(place.name.place),
+                id: place.id,
                 state,
                 api: format!("http://{}", place.api),
                 reason,
             }
         };
-        StatusAnswer { nodes: self.layout.nodes().map(status).collect() }
+        self.layout.nodes().map(status).collect()
     }
 
     /// Ends a node like a killed process.
@@ -187,6 +187,7 @@ impl Fleet {
         };
         // Order matters: the front door stops to send requests there first.
         self.publish(&slots);
+        self.wire.set_gone(name, true);
         node.kill().await;
         tracing::warn!(node = %name, "killed");
         Ok(())
@@ -201,9 +202,13 @@ impl Fleet {
         }
         let place = self.layout.nodes().find(|place| place.name == *name);
         let place = place.ok_or_else(|| FleetError::NoSuchNode(name.clone()))?;
-        let bound = BoundNode::bind(&self.layout, place).await;
+        let bound = BoundNode::bind(&self.layout, &self.wire, place).await;
         let bound = bound.map_err(|error| failed(place, error))?;
-        let node = self.start_bound(bound).await.map_err(|error| failed(place, error.into()))?;
+        self.wire.set_gone(name, false);
+        let node = self.start_bound(bound).await.map_err(|error| {
+            self.wire.set_gone(name, true);
+            failed(place, error.into())
+        })?;
         *slot = Slot::Running(Arc::new(node));
         self.publish(&slots);
         tracing::warn!(node = %name, "started again");
@@ -224,6 +229,7 @@ impl Fleet {
                 let failure = tokio::time::timeout(Duration::ZERO, node.failed()).await;
                 let Ok(failure) = failure else { continue };
                 tracing::error!(node = %name, error = %failure, "a node cannot go on");
+                self.wire.set_gone(name, true);
                 node.kill().await;
                 *slot = Slot::Failed(failure.to_string());
             }
@@ -242,6 +248,7 @@ impl Fleet {
         }
         endings.close();
         endings.wait().await;
+        self.wire.end().await;
     }
 
     async fn nodes(&self) -> Vec<Arc<Node>> {
@@ -276,72 +283,4 @@ impl std::fmt::Debug for Fleet {
 
 fn failed(place: &NodePlace, cause: NodeStartError) -> FleetError {
     FleetError::Start { name: place.name.clone(), cause }
-}
-
-/// A node's settings: the same that a file could say, and the development token.
-fn settings(layout: &DevLayout, place: &NodePlace) -> Result<NodeSettings, ConfigError> {
-    let mut settings = config(layout, place).validate()?;
-    let scopes = Scope::ALL.into_iter().collect();
-    let hash = TokenHash::of(DEV_TOKEN.as_bytes());
-    let token = Token { name: DEV_TOKEN.into(), hash, scopes, tenants: None };
-    settings.tokens.push(Arc::new(token));
-    Ok(settings)
-}
-
-fn config(layout: &DevLayout, place: &NodePlace) -> NodeConfig {
-    let others = layout.region_of(&place.name).iter().filter(|other| other.name != place.name);
-    let peer = others.map(|other| PeerConfig {
-        node: u64::from(other.name.place),
-        address: other.peer.to_string(),
-        api_url: format!("http://{}", other.api),
-        admin_url: None,
-        region: None,
-    });
-    let (election_min_ms, election_max_ms) = ELECTION_MS;
-    NodeConfig {
-        node: u64::from(place.name.place),
-        cluster: format!("purser-dev-{}", place.name.region),
-        region: place.name.region.to_string(),
-        data_dir: place.dir.clone(),
-        listen: place.api,
-        admin_listen: None,
-        peer_listen: place.peer,
-        peer: peer.collect(),
-        regions: None,
-        join: false,
-        shards: SHARDS,
-        grace_ms: millis(super::GRACE),
-        sweep_ms: SWEEP_MS,
-        raft: RaftConfig {
-            heartbeat_ms: HEARTBEAT_MS,
-            election_min_ms,
-            election_max_ms,
-            ..RaftConfig::default()
-        },
-        storage: StorageConfig { profile: StorageProfile::Small, ..StorageConfig::default() },
-        limits: LimitsConfig::default(),
-        retention: RetentionConfig::default(),
-        token: Vec::new(),
-    }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).expect("a grace period is a few seconds")
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::*;
-
-    #[test]
-    fn every_node_has_settings_that_name_all_its_peers() {
-        let layout = DevLayout::new(7_700, Path::new("data"));
-        for place in layout.nodes() {
-            let settings = settings(&layout, place).unwrap();
-            assert_eq!(settings.peers.len(), 2, "{}", place.name);
-            assert!(settings.listen.ip().is_loopback() && settings.peer_listen.ip().is_loopback());
-        }
-    }
 }

@@ -1,33 +1,38 @@
 //! `purser dev`: a whole cluster on this machine, for a first look and for daily work.
 //!
 //! ```text
-//!                   ┌── us/1 ──┐
-//!  front door ──────┼── us/2 ──┼── one process, one data folder, loopback only
-//!   │               └── us/3 ──┘
-//!   └── /dev/…: kill, start, status, from another terminal
+//!                   ┌── us/1 ─┐
+//!  front door ──────┼── eu/1 ─┼─ the wire between regions: delay, cuts
+//!   │               └── ap/1 ─┘
+//!   └── /dev/…: kill, start, cut, heal, slow, status, from another terminal
 //! ```
 //!
 //! It is the real thing: real consensus, real files, the real API. What it adds are demo tenants,
-//! traffic and a way to break nodes on purpose. It opens no connection to another machine.
+//! traffic, distance, and a way to break nodes and wires on purpose. All of it is one process with
+//! one data folder, and it opens no connection to another machine.
 
 mod banner;
 pub(crate) mod control;
 mod fleet;
+mod folder;
 mod front_door;
 mod layout;
 mod passage;
 mod seed;
+mod settings;
 mod traffic;
+mod wire;
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Subcommand, ValueEnum};
+use purser_api::RegionName;
 use purser_client::Client;
 use purser_node::Recorder;
-use tempfile::TempDir;
+use purser_types::Region;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -37,10 +42,12 @@ use crate::failure::CommandError;
 use crate::output::Output;
 use crate::signals::StopSignals;
 use banner::Banner;
-use control::StatusAnswer;
+use control::{ControlCall, StatusAnswer};
 use fleet::{BoundNode, Fleet, FleetError, NodeStartError};
+use folder::DataFolder;
 use front_door::FrontDoor;
-use layout::{BASE_PORT_MAX, DevLayout, NodeName};
+use layout::{BASE_PORT_MAX, DevLayout, NodeName, NodesPerRegion};
+use wire::{DEFAULT_WAN, Delay, Distances, Wire};
 
 /// The token of every development cluster. No secret: it opens nothing beyond this machine.
 pub(crate) const DEV_TOKEN: &str = "dev";
@@ -48,8 +55,11 @@ pub(crate) const DEV_TOKEN: &str = "dev";
 const DEFAULT_BASE_PORT: u16 = 7_700;
 /// How long traffic, and requests at the front door, may take to finish at the end.
 const GRACE: Duration = Duration::from_secs(5);
+/// How many pieces of work the traffic of one region is ahead of the next, so that regions do not
+/// do the same at the same time.
+const TRAFFIC_DISTANCE: usize = 5;
 
-/// Run a cluster on this machine, with demo tenants and traffic; break and mend its nodes.
+/// Run three regions on this machine, with demo tenants and traffic; break and mend them.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
@@ -70,6 +80,12 @@ pub(crate) struct Args {
     /// Keep the data in a temporary folder that is removed at the end.
     #[arg(long, conflicts_with = "data")]
     ephemeral: bool,
+    /// How many nodes each region has; as many as the data was made with, else one.
+    #[arg(long, value_enum, value_name = "COUNT")]
+    nodes: Option<NodesPerRegion>,
+    /// Round trips between regions in milliseconds, or none.
+    #[arg(long, value_name = "PAIRS", default_value = DEFAULT_WAN, value_parser = read_distances)]
+    wan: Distances,
     /// Whether demo tenants spend credits all the time.
     #[arg(long, value_enum, default_value_t = Traffic::On)]
     traffic: Traffic,
@@ -96,43 +112,82 @@ enum Action {
         /// The node, such as us/2.
         node: NodeName,
     },
-    /// Show which nodes run.
+    /// Cut a region off from all others: everything between them is lost.
+    Cut {
+        /// The region, such as eu.
+        region: RegionName,
+    },
+    /// Mend what cut and slow have done to a region.
+    Heal {
+        /// The region, such as eu.
+        region: RegionName,
+    },
+    /// Slow a region down: add a delay to each direction from and to it.
+    Slow {
+        /// The region, such as eu.
+        region: RegionName,
+        /// The delay, such as 500ms; 0ms for none.
+        by: Delay,
+    },
+    /// Show which nodes run, and what lies between the regions.
     Status,
+}
+
+impl Action {
+    fn call(&self) -> ControlCall {
+        match self {
+            Self::Kill { node } => ControlCall::kill(node),
+            Self::Start { node } => ControlCall::start(node),
+            Self::Cut { region } => ControlCall::cut(region.clone()),
+            Self::Heal { region } => ControlCall::heal(region.clone()),
+            Self::Slow { region, by } => ControlCall::slow(region.clone(), *by),
+            Self::Status => ControlCall::status(),
+        }
+    }
+}
+
+fn read_distances(text: &str) -> Result<Distances, wire::InvalidDistances> {
+    Distances::parse(text, &DevLayout::region_names())
 }
 
 /// Runs a cluster, or talks to one that runs.
 pub(crate) async fn run(args: Args, output: &Output) -> Result<(), CommandError> {
-    let front_door = format!("127.0.0.1:{}", args.base_port);
-    let status = match &args.action {
-        None => return Box::pin(run_cluster(&args, output)).await,
-        Some(Action::Kill { node }) => control::ask_kill(&front_door, node).await?,
-        Some(Action::Start { node }) => control::ask_start(&front_door, node).await?,
-        Some(Action::Status) => control::ask_status(&front_door).await?,
+    let Some(action) = &args.action else {
+        return Box::pin(run_cluster(&args, output)).await;
     };
+    let status = action.call().send(&format!("127.0.0.1:{}", args.base_port)).await?;
     output.answer(&status, show_status)?;
     Ok(())
 }
 
 fn show_status(status: &StatusAnswer) -> String {
-    let lines = status.nodes.iter().map(|node| {
+    let nodes = status.nodes.iter().map(|node| {
         let reason = node.reason.as_deref().unwrap_or_default();
         format!("{:8} {:8} {}  {reason}", node.node, node.state.name(), node.api)
     });
-    lines.map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+    let links = status.links.iter().map(|link| {
+        let [one, other] = &link.regions;
+        let state = if link.is_cut { "cut" } else { "open" };
+        format!("{:8} {state:8} {} ms", format!("{one}-{other}"), link.round_trip_ms)
+    });
+    nodes.chain(links).map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
 
 async fn run_cluster(args: &Args, output: &Output) -> Result<(), CommandError> {
     let mut signals = StopSignals::listen()?;
-    let data = DataFolder::open(args)?;
-    let layout = DevLayout::new(args.base_port, data.path());
+    let data = DataFolder::open((!args.ephemeral).then_some(args.data.as_path()))?;
+    let nodes = data.settle_nodes(args.nodes)?;
+    let layout = DevLayout::new(args.base_port, data.path(), nodes);
     let listener = TcpListener::bind(layout.front_door).await;
     let listener = listener.map_err(|error| port_taken(error, layout.front_door.port()))?;
-    let bound = BoundNode::bind_all(&layout).await.map_err(not_started)?;
+    let wire = Wire::lay(&layout, args.wan.clone()).await;
+    let wire = wire.map_err(|error| CommandError::broken("there is no wire", error))?;
+    let bound = BoundNode::bind_all(&layout, &wire).await.map_err(not_started)?;
     let recorder = Recorder::install()
         .map_err(|error| CommandError::broken("metrics cannot be recorded", error))?;
     output.answer(&Banner::of(&layout, args.ephemeral), Banner::text)?;
     let fleet = tokio::select! {
-        started = Fleet::start_all(layout, bound, recorder) => started.map_err(not_started)?,
+        started = Fleet::start_all((layout, wire), bound, recorder) => started.map_err(not_started)?,
         // A long recovery must not make the process deaf. What was read so far is only read.
         () = signals.next() => return Ok(()),
     };
@@ -188,14 +243,16 @@ impl Cluster {
         let door = Arc::new(FrontDoor::new(Arc::clone(&self.fleet), is_ready));
         self.door.tasks.spawn(door.serve(listener, self.door.stop.clone()));
         self.fleet.ready().await;
-        let nodes = self.fleet.layout().nodes().map(|node| format!("http://{}", node.api));
-        seed::bring_in(&client(nodes.collect())?).await?;
+        let regions = region_clients(self.fleet.layout())?;
+        seed::bring_in(&regions).await?;
         ready.send_replace(true);
         output.note("ready");
         if traffic == Traffic::On {
-            let front_door = format!("http://{}", self.fleet.layout().front_door);
-            let flow = traffic::flow(client(vec![front_door])?, self.traffic.stop.clone());
-            self.traffic.tasks.spawn(flow);
+            for (place, (_, client)) in regions.into_iter().enumerate() {
+                let first = place * TRAFFIC_DISTANCE;
+                let flow = traffic::flow(client, first, self.traffic.stop.clone());
+                self.traffic.tasks.spawn(flow);
+            }
         }
         self.fleet.note_failures().await;
         Ok(())
@@ -209,36 +266,18 @@ impl Cluster {
     }
 }
 
+/// A client for the nodes of each region.
+fn region_clients(layout: &DevLayout) -> Result<Vec<(Region, Client)>, CommandError> {
+    let clients = layout.regions.iter().map(|(region, nodes)| {
+        let urls = nodes.iter().map(|node| format!("http://{}", node.api));
+        Ok((*region, client(urls.collect())?))
+    });
+    clients.collect()
+}
+
 fn client(base_urls: Vec<String>) -> Result<Client, CommandError> {
     Client::new(base_urls, DEV_TOKEN)
         .map_err(|error| CommandError::broken("the demo data has no client", error))
-}
-
-/// Where the data lies. A temporary folder is removed when this is dropped.
-enum DataFolder {
-    Durable(PathBuf),
-    Temporary(TempDir),
-}
-
-impl DataFolder {
-    fn open(args: &Args) -> Result<Self, CommandError> {
-        if args.ephemeral {
-            let folder = tempfile::Builder::new().prefix("purser-dev-").tempdir();
-            let failed = |error| CommandError::broken("there is no temporary folder", error);
-            return folder.map(Self::Temporary).map_err(failed);
-        }
-        let made = std::fs::create_dir_all(&args.data).and_then(|()| args.data.canonicalize());
-        made.map(Self::Durable).map_err(|error| {
-            CommandError::broken(format!("{} cannot be made", args.data.display()), error)
-        })
-    }
-
-    fn path(&self) -> &Path {
-        match self {
-            Self::Durable(path) => path,
-            Self::Temporary(folder) => folder.path(),
-        }
-    }
 }
 
 /// Tells a taken port in words that say what to do.

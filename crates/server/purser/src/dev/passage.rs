@@ -4,8 +4,13 @@
 //! breaks later, the request may have been carried out, so the caller is told that the outcome is
 //! unknown, and retries with its key. Reads are simply asked elsewhere.
 //!
+//! Requests are spread over all nodes. One with an idempotency key goes to the node that its key
+//! names for as long as that runs: a retry in another region would find a second book that does not
+//! know the key.
+//!
 //! Not here: who listens for requests, and whether the caller may ask.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -69,11 +74,7 @@ impl Passage {
     }
 
     async fn ask_in_turn(&self, parts: &Parts, body: Bytes, request_id: &str) -> Answer {
-        let mut nodes = self.nodes.borrow().clone();
-        let first = self.next_node.fetch_add(1, Ordering::Relaxed);
-        let turn = first.checked_rem(nodes.len()).unwrap_or_default();
-        nodes.rotate_left(turn);
-        for node in nodes {
+        for node in self.in_turn(parts.headers.get(headers::IDEMPOTENCY_KEY)) {
             let request = match rebuilt(parts, &node.to_string(), body.clone(), request_id) {
                 Ok(request) => request,
                 Err(error) => {
@@ -95,6 +96,24 @@ impl Passage {
             }
         }
         problem(ProblemCode::NotReady, "no node of the cluster answers", request_id)
+    }
+
+    /// The nodes in the order in which they are asked for a request with this key.
+    fn in_turn(&self, key: Option<&HeaderValue>) -> Vec<SocketAddr> {
+        let mut nodes = self.nodes.borrow().clone();
+        if let Some(key) = key {
+            // Rendezvous hashing: the end of one node moves no other node's keys.
+            nodes.sort_by_cached_key(|node| {
+                let mut hasher = DefaultHasher::new();
+                (key.as_bytes(), node).hash(&mut hasher);
+                hasher.finish()
+            });
+        } else {
+            let first = self.next_node.fetch_add(1, Ordering::Relaxed);
+            let turn = first.checked_rem(nodes.len()).unwrap_or_default();
+            nodes.rotate_left(turn);
+        }
+        nodes
     }
 }
 
@@ -213,6 +232,26 @@ mod tests {
     async fn what_may_have_happened_is_never_sent_to_another_node() {
         check_passage(Method::POST, &[Behavior::Dies, Behavior::Answers], 504).await;
         check_passage(Method::GET, &[Behavior::Dies, Behavior::Answers], 201).await;
+    }
+
+    #[test]
+    fn a_retry_goes_where_its_key_went_and_all_nodes_get_keys() {
+        let nodes: Vec<SocketAddr> =
+            [7_710, 7_720, 7_730].map(|port| ([127, 0, 0, 1], port).into()).into();
+        let (sender, receiver) = watch::channel(nodes.clone());
+        let passage = Passage::new(receiver);
+        let first = |key: usize| {
+            let key = HeaderValue::try_from(format!("key-{key}")).unwrap();
+            passage.in_turn(Some(&key))[0]
+        };
+        let before: Vec<SocketAddr> = (0..30).map(first).collect();
+        assert!(nodes.iter().all(|node| before.contains(node)), "{before:?}");
+        assert_eq!((0..30).map(first).collect::<Vec<_>>(), before);
+
+        sender.send_replace(vec![nodes[0], nodes[2]]);
+        for (key, node) in before.iter().enumerate().filter(|(_, node)| **node != nodes[1]) {
+            assert_eq!(first(key), *node, "the end of another node moves no key");
+        }
     }
 
     #[test]

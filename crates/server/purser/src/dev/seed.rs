@@ -1,4 +1,4 @@
-//! The tenants that a development cluster starts with.
+//! The tenants that a development cluster starts with. Their homes are the regions by turns.
 //!
 //! Bringing them in again changes nothing: a tenant that exists is left as it is, and every grant
 //! names a `source_ref`, which an account grants once. So a restart keeps what was spent.
@@ -7,10 +7,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use purser_api::{
     CallAmount, GrantRequest, LotCategory, Moment, OpenTenantRequest, PolicyRequest, ProblemCode,
-    TenantName, UnitName,
+    RegionName, TenantName, UnitName,
 };
 use purser_client::{Call, Client, ClientError};
-use purser_types::{Credits, LogTime, Span, TenantId};
+use purser_types::{Credits, LogTime, Region, Span, TenantId};
 
 use crate::failure::CommandError;
 
@@ -73,10 +73,18 @@ const LOTS: &[DemoLot] = &[
     },
 ];
 
-/// Opens the demo tenants and gives them their credits, unless that was done before.
-pub(super) async fn bring_in(client: &Client) -> Result<(), CommandError> {
+/// Opens the demo tenants and gives them their credits, unless that was done before. Each is asked
+/// for in its home region, of which `regions` has the clients.
+pub(super) async fn bring_in(regions: &[(Region, Client)]) -> Result<(), CommandError> {
+    let mut homes = regions.iter().cycle();
+    let (mut last_tenant, mut home) = (None, None);
     for lot in LOTS {
-        open(client, lot.tenant).await.map_err(failed)?;
+        // The lots of a tenant stand one after the other.
+        if last_tenant.replace(lot.tenant) != Some(lot.tenant) {
+            home = homes.next();
+        }
+        let Some((region, client)) = home else { continue };
+        open(client, lot.tenant, *region).await.map_err(failed)?;
         let request = lot.request().ok_or_else(|| {
             CommandError::Failed("this machine's clock is not between 1970 and 9999".to_owned())
         })?;
@@ -86,11 +94,11 @@ pub(super) async fn bring_in(client: &Client) -> Result<(), CommandError> {
     Ok(())
 }
 
-async fn open(client: &Client, name: &'static str) -> Result<(), ClientError> {
+async fn open(client: &Client, name: &'static str, home: Region) -> Result<(), ClientError> {
     let request = OpenTenantRequest {
         tenant: TenantName(tenant(name)),
         unit: UnitName::default(),
-        home: None,
+        home: Some(RegionName(home)),
         policy: PolicyRequest::default(),
     };
     match client.admin().open_tenant(&request, &Call::new().within(PATIENCE)).await {
@@ -155,7 +163,7 @@ mod tests {
     use purser_types::Unit;
 
     use super::*;
-    use crate::dev::fleet::SHARDS;
+    use crate::dev::settings::SHARDS;
 
     #[test]
     fn every_shard_has_a_demo_tenant() {

@@ -1,9 +1,11 @@
-//! A little life for a development cluster: a few operations a second, over the API like any other.
+//! A little life for a development cluster: a few operations a second in each region, over the API
+//! like any other.
 //!
 //! Work of every kind comes by in turn: it succeeds and costs less than was set aside, fails and is
 //! released, is charged at once, is charged and refunded, is forgotten, and now and then a tenant
 //! cannot pay. The order is fixed, so what a person sees on a dashboard has a reason that can be
-//! read here.
+//! read here. Each region's work is asked for at that region's nodes, as a gateway there would; every
+//! tenant works in every region.
 
 use std::time::Duration;
 
@@ -66,11 +68,11 @@ fn turn_of(turn: usize) -> (&'static str, Work, u64) {
     (tenant, work, COSTS[turn % COSTS.len()])
 }
 
-/// Works until `stop`.
-pub(super) async fn flow(client: Client, stop: CancellationToken) {
+/// Works until `stop`, from the `first`-th piece of work on.
+pub(super) async fn flow(client: Client, first: usize, stop: CancellationToken) {
     let mut ticks = tokio::time::interval(PAUSE);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    for turn in (0..usize::MAX).cycle() {
+    for turn in (first..usize::MAX).cycle() {
         tokio::select! {
             biased;
             () = stop.cancelled() => return,
@@ -179,7 +181,7 @@ mod tests {
             stop.cancel();
             asked
         };
-        let ending = async { tokio::join!(flow(client, stop.clone()), stop_once_asked) };
+        let ending = async { tokio::join!(flow(client, 0, stop.clone()), stop_once_asked) };
         let ended = tokio::time::timeout(crate::dev::GRACE, ending).await;
         assert!(ended.is_ok(), "traffic ends within its grace period");
     }

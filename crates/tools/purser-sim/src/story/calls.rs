@@ -11,9 +11,11 @@ use super::{Answered, Story, credits, hold_of};
 impl Story {
     /// A client calls.
     pub(super) fn call(&mut self) {
-        match self.rng.u8(0..12) {
+        match self.rng.u8(0..16) {
             0 => return self.retry(),
             1 => return self.retry_elsewhere(),
+            2 => return self.retry_at_door(),
+            3 | 4 => return self.call_at_door(),
             _ => (),
         }
         let newest = {
@@ -34,13 +36,13 @@ impl Story {
         self.ask(owner, operation);
     }
 
-    fn authorize(&mut self) -> Operation {
+    pub(super) fn authorize(&mut self) -> Operation {
         let amount = credits(self.rng.u64(1..=30));
         let ttl = Span::from_secs(self.rng.u64(1..120));
         Operation::Authorize(Authorize { amount, ttl, reference: None })
     }
 
-    fn charge(&mut self) -> Operation {
+    pub(super) fn charge(&mut self) -> Operation {
         let amount = credits(self.rng.u64(1..=20));
         Operation::Charge(Charge { amount, allow_debt: self.rng.bool(), reference: None })
     }
@@ -77,7 +79,7 @@ impl Story {
         self.answered.push(Answered { owner, operation, key, outcome, at });
     }
 
-    fn send(
+    pub(super) fn send(
         &mut self,
         owner: Owner,
         operation: Operation,
@@ -119,9 +121,12 @@ impl Story {
         let begins = |answered: &&Answered| {
             matches!(answered.operation, Operation::Authorize(_) | Operation::Charge(_))
         };
-        let begun: Vec<_> = self.answered.iter().filter(begins).collect();
-        let Some(first) = self.rng.choice(begun) else { return };
-        let (operation, key) = (first.operation.clone(), first.key.clone());
+        let answered = self.answered.iter().filter(begins);
+        let at_home_or_book = answered.map(|first| (&first.operation, &first.key));
+        let at_doors = self.at_doors.iter().map(|first| (&first.operation, &first.key));
+        let begun: Vec<_> = at_home_or_book.chain(at_doors).collect();
+        let Some((operation, key)) = self.rng.choice(begun) else { return };
+        let (operation, key) = (operation.clone(), key.clone());
         let region = self.any_region();
         let newest = self.world.newest_book(region).map(purser_ledger::Account::owner);
         let at_home = self.rng.u8(0..3) == 0;
@@ -147,7 +152,7 @@ impl Story {
     }
 
     /// What an accepted call should add to what was used, and what later calls may be about.
-    fn note(&mut self, owner: Owner, outcome: &Outcome) {
+    pub(super) fn note(&mut self, owner: Owner, outcome: &Outcome) {
         let Ok(receipt) = &outcome.result else {
             self.count("refused");
             return;

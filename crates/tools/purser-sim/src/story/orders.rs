@@ -3,7 +3,8 @@
 use std::ops::Bound;
 
 use purser_ledger::{
-    Allocate, Category, Confirm, Grant, Mode, Operation, SetAllocation, TakeBack, Void,
+    Allocate, Category, Confirm, Grant, Mode, OnExpiry, Operation, SetAllocation, TakeBack,
+    Transfer, Void,
 };
 use purser_types::Span;
 
@@ -26,12 +27,18 @@ impl Story {
                 let overdraft = Some(credits(self.rng.u64(0..=self.plan.overdraft_max)));
                 self.set("overdraft", |change| change.overdraft = overdraft);
             }
-            14 | 15 => {
+            14 => {
+                let sterner = self.rng.u8(0..4) > 0;
+                let choice = if sterner { OnExpiry::TakeBack } else { OnExpiry::Keep };
+                self.set("on_expiry", |change| change.on_expiry = Some(choice));
+            }
+            15 => {
                 let mode = [Mode::Local, Mode::Local, Mode::Local, Mode::Strict, Mode::Ending];
                 let mode = mode[self.rng.usize(0..mode.len())];
                 self.set("mode", |change| change.mode = Some(mode));
             }
-            16 | 17 => self.take_back(),
+            16 => self.take_back(),
+            17 => self.transfer(),
             18 => self.void(),
             _ => {
                 let freeze = self.rng.u8(0..6) == 0;
@@ -55,6 +62,12 @@ impl Story {
         self.at_home("grant", Operation::Grant(grant));
     }
 
+    fn transfer(&mut self) {
+        let Some(from) = self.any_allocation() else { return };
+        let (to, amount) = (self.any_region(), credits(self.rng.u64(1..=20)));
+        self.at_home("transfer", Operation::Transfer(Transfer { from, to, amount }));
+    }
+
     fn void(&mut self) {
         let account = self.world.home_account();
         let lots: Vec<_> = account.lots_from(Bound::Unbounded).map(|(number, _)| *number).collect();
@@ -74,7 +87,7 @@ impl Story {
 
     fn set(&mut self, name: &'static str, change: impl FnOnce(&mut SetAllocation)) {
         let Some(owner) = self.any_allocation() else { return };
-        let mut asked = SetAllocation { owner, overdraft: None, mode: None, keep: None };
+        let mut asked = SetAllocation::of(owner);
         change(&mut asked);
         self.at_home(name, Operation::SetAllocation(asked));
     }

@@ -120,6 +120,8 @@ impl Story {
         let Some(found) = self.world.regions.get_mut(&region) else { return };
         let before = found.site.ledger().allocations().map(|book| book.owner());
         self.tally.rolled_back.extend(before);
+        // What the region had noted and decided is forgotten, and home's journal has to find it.
+        self.accepted.retain(|(asked, _), _| *asked != region);
         found.site = site;
         found.booked.clear();
         let owners: Vec<_> = found.site.ledger().allocations().map(|book| book.owner()).collect();

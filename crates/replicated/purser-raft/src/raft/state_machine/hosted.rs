@@ -110,7 +110,7 @@ impl<M: Machine> Hosted for HostedMachine<M> {
         guarded.is_whole = true;
         drop(guarded);
         if batch.id.node == self.node && batch.id.incarnation == self.incarnation {
-            self.waiters.answer(batch.id.counter, answers);
+            self.waiters.answer(batch.id.counter, index, answers);
         }
         Ok(())
     }

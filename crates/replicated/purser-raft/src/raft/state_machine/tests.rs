@@ -55,6 +55,9 @@ fn history(dir: &std::path::Path) -> HistoryWriter {
     HistoryWriter::open(place, 1 << 20, Default::default()).unwrap()
 }
 
+/// Where the log has what is applied.
+const INDEX: u64 = 11;
+
 fn apply(
     hosted: &HostedMachine<Echo>,
     incarnation: u64,
@@ -65,7 +68,7 @@ fn apply(
     let id = BatchId { node: NODE, incarnation, counter: 1 };
     let bytes = batch::encode(LogTime::ZERO, id, &commands);
     let batch = batch::decode(&bytes).unwrap();
-    hosted.apply(1, LogTime::ZERO, &batch, &mut history(dir.path()))
+    hosted.apply(INDEX, LogTime::ZERO, &batch, &mut history(dir.path()))
 }
 
 #[test]
@@ -77,7 +80,7 @@ fn every_caller_of_a_batch_gets_the_answer_to_its_own_command() {
     hosted.waiters.insert(1, waiters);
     apply(&hosted, 7, &commands).unwrap();
     for (mut answer, command) in answers.into_iter().zip(commands) {
-        assert_eq!(answer.try_recv().unwrap().unwrap(), command.as_bytes());
+        assert_eq!(answer.try_recv().unwrap().unwrap(), (command.as_bytes().to_vec(), INDEX));
     }
 }
 
@@ -89,7 +92,7 @@ fn a_batch_of_an_earlier_opening_answers_nobody() {
     apply(&hosted, 7, &["earlier"]).unwrap();
     assert!(answer.try_recv().is_err(), "its caller waits for another command");
     apply(&hosted, 8, &["own"]).unwrap();
-    assert_eq!(answer.try_recv().unwrap().unwrap(), b"own");
+    assert_eq!(answer.try_recv().unwrap().unwrap(), (b"own".to_vec(), INDEX));
 }
 
 #[test]

@@ -54,8 +54,8 @@ async fn freeze(call: Call) -> Handled {
     let account = call.account(call.unit()?)?;
     let item = call.item(Asked::Freeze)?.because(&request.reason);
     let done = call.decide(&account, item).await?;
-    let answer = Shown::new(&account, call.api.owner()).tenant_answer(&done.receipt)?;
-    Ok(Reply::decided(StatusCode::OK, &answer, done.replayed)?)
+    let answer = Shown::new(&account, &done.decided.owner).tenant_answer(&done.receipt)?;
+    Ok(Reply::decided(StatusCode::OK, &answer, done.decided)?)
 }
 
 async fn unfreeze(call: Call) -> Handled {
@@ -63,8 +63,8 @@ async fn unfreeze(call: Call) -> Handled {
     let account = call.account(call.unit()?)?;
     let item = call.item(Asked::Unfreeze)?.because(&request.reason);
     let done = call.decide(&account, item).await?;
-    let answer = Shown::new(&account, call.api.owner()).tenant_answer(&done.receipt)?;
-    Ok(Reply::decided(StatusCode::OK, &answer, done.replayed)?)
+    let answer = Shown::new(&account, &done.decided.owner).tenant_answer(&done.receipt)?;
+    Ok(Reply::decided(StatusCode::OK, &answer, done.decided)?)
 }
 
 async fn close(call: Call) -> Handled {
@@ -76,8 +76,8 @@ async fn close(call: Call) -> Handled {
     let confirm = confirmed(request.confirm)?;
     let item = call.item(Asked::Close(Close { confirm }))?.because(&request.reason);
     let done = call.decide(&account, item).await?;
-    let answer = Shown::new(&account, call.api.owner()).close_answer(&done.receipt, None)?;
-    Ok(Reply::decided(StatusCode::OK, &answer, done.replayed)?)
+    let answer = Shown::new(&account, &done.decided.owner).close_answer(&done.receipt, None)?;
+    Ok(Reply::decided(StatusCode::OK, &answer, done.decided)?)
 }
 
 async fn close_dry(call: &Call, account: &AccountName) -> Handled {

@@ -63,10 +63,10 @@ async fn grant(call: Call) -> Handled {
         item = item.because(reason);
     }
     let done = call.decide(&account, item).await?;
-    let answer = Shown::new(&account, call.api.owner()).grant_answer(&done.receipt)?;
+    let answer = Shown::new(&account, &done.decided.owner).grant_answer(&done.receipt)?;
     let made = done.receipt.existing.is_none();
     let status = if made { StatusCode::CREATED } else { StatusCode::OK };
-    Ok(Reply::decided(status, &answer, done.replayed)?)
+    Ok(Reply::decided(status, &answer, done.decided)?)
 }
 
 async fn void(call: Call) -> Handled {
@@ -79,8 +79,8 @@ async fn void(call: Call) -> Handled {
     let confirm = confirmed(request.confirm)?;
     let item = call.item(Asked::Void(Void { lot, confirm }))?.because(&request.reason);
     let done = call.decide(&account, item).await?;
-    let answer = Shown::new(&account, call.api.owner()).void_answer(&done.receipt, None)?;
-    Ok(Reply::decided(StatusCode::OK, &answer, done.replayed)?)
+    let answer = Shown::new(&account, &done.decided.owner).void_answer(&done.receipt, None)?;
+    Ok(Reply::decided(StatusCode::OK, &answer, done.decided)?)
 }
 
 async fn void_dry(call: &Call, account: &AccountName, lot: LotNumber) -> Handled {
@@ -96,6 +96,6 @@ async fn adjust(call: Call) -> Handled {
     let item = call.item(convert::adjust(&request))?.because(&request.reason);
     let item = item.noting(&request.metadata)?;
     let done = call.decide(&account, item).await?;
-    let answer = Shown::new(&account, call.api.owner()).adjust_answer(&done.receipt)?;
-    Ok(Reply::decided(StatusCode::OK, &answer, done.replayed)?)
+    let answer = Shown::new(&account, &done.decided.owner).adjust_answer(&done.receipt)?;
+    Ok(Reply::decided(StatusCode::OK, &answer, done.decided)?)
 }

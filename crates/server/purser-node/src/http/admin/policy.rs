@@ -50,6 +50,6 @@ async fn set(call: Call) -> Handled {
     let account = call.account(call.unit()?)?;
     let item = call.item(Asked::SetPolicy(convert::policy_change(&request)))?;
     let done = call.decide(&account, item).await?;
-    let answer = Shown::new(&account, call.api.owner()).tenant_answer(&done.receipt)?;
-    Ok(Reply::decided(StatusCode::OK, &answer, done.replayed)?)
+    let answer = Shown::new(&account, &done.decided.owner).tenant_answer(&done.receipt)?;
+    Ok(Reply::decided(StatusCode::OK, &answer, done.decided)?)
 }

@@ -29,7 +29,7 @@ pub(super) async fn rehearse(
     account: &AccountName,
     act: impl FnOnce(Confirm) -> Operation + Send + 'static,
 ) -> Result<Rehearsed, NotDone> {
-    let (name, owner) = (account.clone(), *call.api.owner());
+    let (name, decided) = (account.clone(), call.decided_in(call.seat, account));
     let group = call.api.groups().of(account);
     call.confirm(group).await?;
     let rehearsing = call.read_long(|| {
@@ -39,7 +39,7 @@ pub(super) async fn rehearse(
             let mut stage = Stage::new(&history);
             let confirm = state_of(&copy, &name, &history, now)?;
             let outcome = play(&mut copy, &mut stage, &name, act(confirm), now)?;
-            Ok(Rehearsed { confirm, receipt: Decision::of(outcome, &owner)?.receipt })
+            Ok(Rehearsed { confirm, receipt: Decision::of(outcome, decided)?.receipt })
         }
     });
     Ok(rehearsing.await?)
@@ -64,7 +64,7 @@ fn play(
     operation: Operation,
     now: LogTime,
 ) -> Result<Outcome, Refusal> {
-    let item = Item { context: Context::default(), operation };
+    let item = Item::new(Context::default(), operation);
     let command = Command::at_home(name.clone(), vec![item]);
     let answer = copy.apply_command(&command, now, OperationId::default(), stage);
     let answer = answer.map_err(|error| Refusal::internal(chain(&error)))?;

@@ -1,5 +1,6 @@
 //! Tenants: open, get, list.
 
+use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use hyper::StatusCode;
@@ -9,6 +10,7 @@ use purser_api::{
     UnitQuery, paths,
 };
 use purser_ledger::{Account, AccountName, Ledger, Policy};
+use purser_placement::Operation as Placing;
 use purser_types::{TenantId, Unit};
 
 use crate::http::call::Call;
@@ -16,7 +18,7 @@ use crate::http::convert::{self, Shown};
 use crate::http::describe::{Description, Tag};
 use crate::http::operation::Operation;
 use crate::http::paging::{invalid_cursor, open_cursor};
-use crate::http::problem::Refusal;
+use crate::http::problem::{NotDone, Refusal};
 use crate::http::reply::Reply;
 use crate::http::routes::{Access, Handled, Routes, Verb};
 use crate::token::Token;
@@ -61,6 +63,7 @@ async fn open(call: Call) -> Handled {
     let request: OpenTenantRequest = call.json()?;
     call.admit(&request.tenant.0)?;
     let account = AccountName { tenant: request.tenant.0.clone(), unit: request.unit.0.clone() };
+    settle_home(&call, &account, &request).await?;
     let retention = call.api.retention();
     let default = Policy {
         key_retention: retention.keys,
@@ -69,8 +72,33 @@ async fn open(call: Call) -> Handled {
     };
     let item = call.item(convert::open(&request, call.api.region(), &default)?)?;
     let done = call.decide(&account, item).await?;
-    let answer = Shown::new(&account, call.api.owner()).tenant_answer(&done.receipt)?;
-    Ok(Reply::decided(StatusCode::CREATED, &answer, done.replayed)?)
+    let answer = Shown::new(&account, &done.decided.owner).tenant_answer(&done.receipt)?;
+    Ok(Reply::decided(StatusCode::CREATED, &answer, done.decided)?)
+}
+
+/// Has Placement say where the tenant's home is; if that is elsewhere, the call is answered there.
+async fn settle_home(
+    call: &Call,
+    account: &AccountName,
+    request: &OpenTenantRequest,
+) -> Result<(), NotDone> {
+    let Some(regions) = call.api.regions() else { return Ok(()) };
+    let (directory, deadline) = (regions.directory(), call.meta.deadline);
+    let failed = |error| Refusal::of_directory(&error);
+    let home = match &request.home {
+        Some(home) => home.0,
+        // A second account of a tenant is where the first one is.
+        None => {
+            let known = directory.home_of(&account.tenant, deadline).await.map_err(failed)?;
+            known.map_or_else(|| *call.api.region(), |placement| placement.home)
+        }
+    };
+    if home != *call.api.region() {
+        return Err(call.to_region(regions, home, account).await);
+    }
+    let open = Placing::Open { home, standbys: BTreeSet::new() };
+    directory.change(&account.tenant, open, deadline).await.map_err(failed)?;
+    Ok(())
 }
 
 async fn get(call: Call) -> Handled {

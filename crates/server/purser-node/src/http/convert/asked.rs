@@ -6,7 +6,7 @@ use purser_ledger::{
     Adjust, Authorize, Capture, Category, Charge, Extend, Grant, HoldNumber, IfExpired, Open,
     Operation, Policy, PolicyChange, Reclaim, Refund, RefundExpired, Release, Target,
 };
-use purser_types::Region;
+use purser_types::{Owner, Region};
 
 use crate::http::problem::Refusal;
 
@@ -53,15 +53,19 @@ pub(crate) const fn extend(hold: HoldNumber, request: &api::ExtendRequest) -> Op
     Operation::Extend(Extend { hold, until: request.until.0 })
 }
 
-/// Asks for a refund.
-pub(crate) fn refund(target: Target, request: &api::RefundRequest) -> Operation {
+/// Asks for a refund; `away` is the closed allocation that the hold or charge belongs to, if it does.
+pub(crate) fn refund(
+    target: Target,
+    request: &api::RefundRequest,
+    away: Option<Owner>,
+) -> Operation {
     let amount = request.amount.map(api::CallAmount::credits);
-    Operation::Refund(Refund { target, amount, away: None })
+    Operation::Refund(Refund { target, amount, away })
 }
 
-/// Asks for a reclaim.
-pub(crate) const fn reclaim(target: Target) -> Operation {
-    Operation::Reclaim(Reclaim { target, away: None })
+/// Asks for a reclaim; `away` as for a refund.
+pub(crate) const fn reclaim(target: Target, away: Option<Owner>) -> Operation {
+    Operation::Reclaim(Reclaim { target, away })
 }
 
 /// Asks for a grant.

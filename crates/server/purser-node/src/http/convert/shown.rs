@@ -8,7 +8,7 @@ use purser_ledger::{
     AccountName, AccountStatus, Balance, Bucket, Category, Hold, HoldKind, HoldState, Last, Lot,
     LotNumber, LotStatus, LotTerms, Move, Policy, Portion, Receipt, RefundExpired, Standing, Total,
 };
-use purser_types::{Credits, Epoch, LogTime, Owner, Sequence};
+use purser_types::{Credits, Epoch, Generation, LogTime, Owner, Sequence};
 
 use crate::http::problem::Refusal;
 
@@ -76,7 +76,10 @@ impl<'a> Shown<'a> {
     }
 
     fn decided_by(&self) -> api::DecidedBy {
-        let role = api::DeciderRole::Home;
+        let role = match self.owner.generation {
+            Generation::HOME => api::DeciderRole::Home,
+            _ => api::DeciderRole::Allocation,
+        };
         api::DecidedBy { region: self.owner.region.into(), role }
     }
 

@@ -76,7 +76,7 @@ pub(super) fn capture(account: &AccountName, hold: Sequence, key: Option<&str>) 
 fn command(account: &AccountName, key: Option<&str>, operation: Operation) -> Command {
     let key = key.map(|key| IdempotencyKey::parse(key).expect("keys here are letters and digits"));
     let context = Context { key, ..Context::default() };
-    Command::at_home(account.clone(), vec![Item { context, operation }])
+    Command::at_home(account.clone(), vec![Item::new(context, operation)])
 }
 
 /// The sequence of the entry that a command made.

@@ -1,0 +1,371 @@
+//! One item, decided where it can be: by home, by this region's own right, or elsewhere.
+//!
+//! ```text
+//!  Spend ─▶ right suffices ─▶ this region's book ─▶ decision
+//!           short ─▶ credits on their way? wait once
+//!                 └▶ noted as passed on (R10) ─▶ home's region
+//!
+//!  Home ──▶ ledger ─▶ credits are out? wait in order, while they are recalled ─▶ ledger again
+//! ```
+//!
+//! A call that was noted as passed on is never decided in the region again, so a repeat of it finds
+//! home's decision and nothing else.
+
+use bytes::Bytes;
+use purser_api::{Consistency, DeciderRole, ProblemCode};
+use purser_ledger::{
+    AccountName, Answer, Command, Item, Operation as Asked, Outcome, PassedOn, Rejection, codec,
+};
+use purser_raft::{NodeId, ProposeError, Role};
+use purser_types::{Credits, Generation, Owner, Region};
+
+use crate::http::call::Call;
+use crate::http::problem::{Decided, NotDone, Refusal};
+use crate::http::routing::Decision;
+use crate::http::seat::Seat;
+use crate::regions::{Chance, Outpost, Regions, Waited, bound_of};
+
+/// The part of a call's time that it may wait for credits that are on their way.
+const WAIT_PART: u32 = 4;
+
+/// Why an item is not decided by this node. Nothing has happened here.
+pub(crate) enum Elsewhere {
+    /// Another node of this region leads, or none is known to.
+    Leader(Option<NodeId>),
+    /// Another region decides.
+    Region(Region),
+    /// Nobody decides: it is refused.
+    Refused(Refusal),
+}
+
+impl From<Refusal> for Elsewhere {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+/// An item and where it is to be decided.
+#[derive(Clone)]
+pub(crate) struct Seated<'a> {
+    pub(crate) account: &'a AccountName,
+    pub(crate) seat: Seat,
+    pub(crate) item: Item,
+    pub(crate) consistency: Consistency,
+}
+
+impl Seated<'_> {
+    /// What it may cost; nothing if it takes nothing new.
+    const fn cost(&self) -> Option<Credits> {
+        match &self.item.operation {
+            Asked::Authorize(authorize) => Some(authorize.amount),
+            Asked::Charge(charge) => Some(charge.amount),
+            _ => None,
+        }
+    }
+}
+
+impl Call {
+    /// Has one item decided in the call's seat, wherever that is. A rejection is an error here, as it
+    /// is for the caller.
+    pub(crate) async fn decide(
+        &self,
+        account: &AccountName,
+        item: Item,
+    ) -> Result<Decision, NotDone> {
+        self.spend(account, item, Consistency::Local).await
+    }
+
+    /// Has one item decided for which the caller may choose who decides.
+    pub(crate) async fn spend(
+        &self,
+        account: &AccountName,
+        item: Item,
+        consistency: Consistency,
+    ) -> Result<Decision, NotDone> {
+        let seated = Seated { account, seat: self.seat, item, consistency };
+        loop {
+            match self.settle(seated.clone()).await {
+                Ok(decision) => return Ok(decision),
+                Err(Elsewhere::Leader(leader)) => {
+                    let group = self.api.groups().of(account);
+                    self.elsewhere(group, leader, self.effect).await?;
+                }
+                Err(Elsewhere::Region(region)) => return Err(self.pass_on(&seated, region).await),
+                Err(Elsewhere::Refused(refusal)) => return Err(refusal.into()),
+            }
+        }
+    }
+
+    /// Has the whole call answered by another region, and learns from what becomes of it.
+    async fn pass_on(&self, seated: &Seated<'_>, region: Region) -> NotDone {
+        let Some(regions) = self.api.regions() else {
+            return Refusal::internal("another region decides, and there is none").into();
+        };
+        let answer = self.to_region(regions, region, seated.account).await;
+        if let NotDone::Relayed(response) = &answer {
+            self.note_passed(seated, response.status().as_u16());
+        }
+        answer
+    }
+
+    /// Notes what became of an item that was passed on.
+    pub(crate) fn note_passed(&self, seated: &Seated<'_>, status: u16) {
+        let (Some(regions), Some(cost)) = (self.api.regions(), seated.cost()) else { return };
+        if seated.consistency == Consistency::Local && matches!(seated.seat, Seat::Spend(_)) {
+            regions.outpost(seated.account).note_passed(seated.account, cost, status);
+        }
+    }
+
+    /// Has one item decided, if this node can.
+    pub(crate) async fn settle(&self, seated: Seated<'_>) -> Result<Decision, Elsewhere> {
+        match (seated.seat, self.api.regions()) {
+            (Seat::Spend(home), Some(regions)) => {
+                Spending { call: self, regions, home, seated: &seated }.run().await
+            }
+            (Seat::Home | Seat::Closed(_), Some(regions)) => {
+                self.settle_at_home(regions, seated).await
+            }
+            (Seat::Allocation(generation), _) => {
+                let outcome = self.ask_book(&seated, generation).await?;
+                Ok(Decision::of(outcome, self.decided_in(seated.seat, seated.account))?)
+            }
+            (_, None) => {
+                let outcome = self.ask_book(&seated, Generation::HOME).await?;
+                Ok(Decision::of(outcome, self.decided_in(seated.seat, seated.account))?)
+            }
+        }
+    }
+
+    /// Has one item decided at home. If credits are out, it waits until they are back, or until it is
+    /// clear that they will not be.
+    async fn settle_at_home(
+        &self,
+        regions: &Regions,
+        mut seated: Seated<'_>,
+    ) -> Result<Decision, Elsewhere> {
+        let account = seated.account;
+        let desk = regions.desk(account);
+        let cost = seated.cost();
+        let mut ticket = match cost {
+            Some(cost) if desk.has_queue(account) => Some(desk.queue(account, cost)),
+            _ => None,
+        };
+        loop {
+            if let Some(ticket) = &ticket {
+                match ticket.wait(self.meta.deadline).await {
+                    Waited::Go => (),
+                    Waited::Short(shortage) => seated.item.shortage = Some(shortage),
+                    Waited::TooLate => return Err(still_out().into()),
+                }
+            }
+            let outcome = self.ask_book(&seated, Generation::HOME).await?;
+            match &outcome.result {
+                Err(Rejection::CreditsOut { available, short_by, .. })
+                    if seated.item.shortage.is_none() =>
+                {
+                    let needed = available.checked_add(*short_by).unwrap_or(Credits::MAX);
+                    let place = || desk.queue(account, cost.unwrap_or(needed));
+                    ticket = Some(ticket.unwrap_or_else(place));
+                    continue;
+                }
+                Err(Rejection::DecidedInRegion { owner, .. }) => {
+                    return Err(Elsewhere::Region(owner.region));
+                }
+                Ok(_) if !outcome.replayed => match cost {
+                    Some(cost) => desk.note_accepted(account, self.spends_for(&seated), cost),
+                    // Credits may have become free, and somebody may wait for them.
+                    None => desk.tend_soon(account),
+                },
+                Ok(_) | Err(_) => (),
+            }
+            drop(ticket);
+            return Ok(Decision::of(outcome, self.decided_in(seated.seat, account))?);
+        }
+    }
+
+    /// The region whose demand an item is that home decides.
+    fn spends_for(&self, seated: &Seated<'_>) -> Option<Region> {
+        let is_short = seated.consistency == Consistency::Local;
+        self.meta.from_region.filter(|region| is_short && region != self.api.region())
+    }
+
+    /// Asks one of the books that are kept here.
+    async fn ask_book(
+        &self,
+        seated: &Seated<'_>,
+        generation: Generation,
+    ) -> Result<Outcome, Elsewhere> {
+        let group = self.api.groups().of(seated.account);
+        let (account, items) = (seated.account.clone(), vec![seated.item.clone()]);
+        let command = Command::Account { account, items, generation };
+        let command = Bytes::from(codec::encode(&command));
+        match group.propose(command, self.meta.deadline).await {
+            Ok(Answer::Account(mut outcomes)) => {
+                let outcome = outcomes.pop();
+                Ok(outcome.ok_or_else(|| Refusal::internal("an item without an outcome"))?)
+            }
+            Ok(Answer::Swept { .. } | Answer::PassedOn(_)) => {
+                Err(Refusal::internal("an item was answered like another command").into())
+            }
+            Err(ProposeError::NotLeader { leader }) => Err(Elsewhere::Leader(leader)),
+            Err(error) => Err(Refusal::of_propose(&error).into()),
+        }
+    }
+
+    /// Notes durably that an item goes to home, before the whole call does. Refuses one that was decided
+    /// here under the same key.
+    pub(crate) async fn note_for_home(
+        &self,
+        regions: &Regions,
+        account: &AccountName,
+        item: &Item,
+    ) -> Result<(), NotDone> {
+        let outpost = regions.outpost(account);
+        loop {
+            match outpost.pass_on(account, item.clone(), self.meta.deadline).await {
+                Ok(PassedOn::ToHome) => return Ok(()),
+                Ok(PassedOn::Decided(_)) => {
+                    let detail = "an item was decided in this region before, by itself";
+                    return Err(Refusal::new(ProblemCode::KeyReused, detail).into());
+                }
+                Err(ProposeError::NotLeader { leader }) => {
+                    let group = self.api.groups().of(account);
+                    self.elsewhere(group, leader, self.effect).await?;
+                }
+                Err(ProposeError::OutcomeUnknown) => return Err(Refusal::not_ready().into()),
+                Err(error) => return Err(Refusal::of_propose(&error).into()),
+            }
+        }
+    }
+
+    /// How this node's books decide about an account in a seat.
+    pub(crate) fn decided_in(&self, seat: Seat, account: &AccountName) -> Decided {
+        let role = match seat {
+            Seat::Home | Seat::Closed(_) => DeciderRole::Home,
+            Seat::Allocation(_) | Seat::Spend(_) => DeciderRole::Allocation,
+        };
+        let bound = match (seat, self.api.regions()) {
+            // Only home spends where there is one region, so nothing can have been spent beyond what
+            // was granted.
+            (_, None) => Some(Credits::ZERO),
+            (Seat::Home | Seat::Closed(_), Some(_)) => {
+                let group = self.api.groups().of(account);
+                group.view(|ledger, _| ledger.account(account).map(|account| bound_of(account)))
+            }
+            (_, Some(regions)) => regions.outpost(account).bound(account),
+        };
+        let (owner, region) = (self.owner_in(seat), *self.api.region());
+        Decided { owner, region, role, bound, replayed: false }
+    }
+
+    /// Whose ids an item in a seat is about: home's, or those of an allocation.
+    pub(crate) fn owner_in(&self, seat: Seat) -> Owner {
+        match seat {
+            Seat::Home | Seat::Spend(_) => *self.api.owner(),
+            Seat::Closed(owner) => owner,
+            Seat::Allocation(generation) => Owner { region: *self.api.region(), generation },
+        }
+    }
+}
+
+fn still_out() -> Refusal {
+    let detail = "the credits are in other regions, and were not back in time; nothing happened";
+    Refusal::new(ProblemCode::NotReady, detail)
+}
+
+/// An item that this region may be able to decide.
+struct Spending<'a> {
+    call: &'a Call,
+    regions: &'a Regions,
+    home: Region,
+    seated: &'a Seated<'a>,
+}
+
+impl Spending<'_> {
+    async fn run(&self) -> Result<Decision, Elsewhere> {
+        let status = self.call.api.groups().of(self.seated.account).status();
+        if status.role != Role::Leader {
+            return Err(Elsewhere::Leader(status.leader));
+        }
+        let outpost = self.regions.outpost(self.seated.account);
+        let mut chance = self.chance(outpost);
+        if chance == Chance::Wait {
+            let meta = &self.call.meta;
+            let patience = meta.received + meta.deadline.duration_since(meta.received) / WAIT_PART;
+            outpost.wait_for_home(self.seated.account, patience).await;
+            chance = self.chance(outpost);
+        }
+        if let Chance::Here(generation) = chance
+            && let Some(decision) = self.decide_here(outpost, generation).await?
+        {
+            return Ok(decision);
+        }
+        self.note(outpost).await
+    }
+
+    fn chance(&self, outpost: &Outpost) -> Chance {
+        let Seated { account, item, consistency, .. } = self.seated;
+        let cost = match consistency {
+            Consistency::Local => self.seated.cost().unwrap_or(Credits::ZERO),
+            // What is strict is home's, unless it was decided here before.
+            Consistency::Strict => Credits::MAX,
+        };
+        outpost.chance(account, item.context.key.as_ref(), cost)
+    }
+
+    /// Asks one of this region's books; nothing if home decides after all.
+    async fn decide_here(
+        &self,
+        outpost: &Outpost,
+        mut generation: Generation,
+    ) -> Result<Option<Decision>, Elsewhere> {
+        let Self { call, seated, home, .. } = self;
+        let mut outcome = call.ask_book(seated, generation).await?;
+        if let Err(Rejection::DecidedInGeneration { generation: other }) = outcome.result {
+            generation = other;
+            outcome = call.ask_book(seated, generation).await?;
+        }
+        match &outcome.result {
+            Err(
+                Rejection::DecidedElsewhere
+                | Rejection::DecidedInGeneration { .. }
+                | Rejection::RightExhausted { .. }
+                | Rejection::AllocationEnded
+                | Rejection::AllocationUnknown,
+            ) => return Ok(None),
+            Ok(_) if !outcome.replayed => {
+                let cost = seated.cost().unwrap_or(Credits::ZERO);
+                outpost.note_accepted(seated.account, generation, (cost, *home));
+            }
+            Ok(_) | Err(_) => (),
+        }
+        let owner = outpost.owner_of(generation);
+        let decided = Decided { owner, ..call.decided_in(seated.seat, seated.account) };
+        Ok(Some(Decision::of(outcome, decided)?))
+    }
+
+    /// Notes durably that the item goes to home; or finds that a book here has decided it.
+    async fn note(&self, outpost: &Outpost) -> Result<Decision, Elsewhere> {
+        let Self { call, regions, home, seated } = self;
+        if !regions.links().is_reachable(*home) {
+            return Err(Refusal::unreachable(*home).into());
+        }
+        let noting = outpost.pass_on(seated.account, seated.item.clone(), call.meta.deadline);
+        match noting.await {
+            Ok(PassedOn::ToHome) => {
+                if seated.consistency == Consistency::Local {
+                    outpost.ask_for_more(seated.account, *home);
+                }
+                Err(Elsewhere::Region(*home))
+            }
+            Ok(PassedOn::Decided(generation)) => {
+                let decided = self.decide_here(outpost, generation).await?;
+                Ok(decided.ok_or_else(|| Refusal::internal("a book forgot what it knew"))?)
+            }
+            Err(ProposeError::NotLeader { leader }) => Err(Elsewhere::Leader(leader)),
+            // Whether it was noted or not, nothing was decided.
+            Err(ProposeError::OutcomeUnknown) => Err(Refusal::not_ready().into()),
+            Err(error) => Err(Refusal::of_propose(&error).into()),
+        }
+    }
+}

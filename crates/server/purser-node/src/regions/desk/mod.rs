@@ -1,0 +1,321 @@
+//! Home's side of the allocations of one shard: books what regions report, decides who gets what,
+//! and lets calls wait whose credits are out.
+//!
+//! ```text
+//!  reports ──▶ settle ──▶ tend ──▶ pool decides ──▶ grants, recalls, modes ──▶ vouchers
+//!  short calls ─ queue ──▶ tend ──▶ go · exhausted · stranded
+//! ```
+//!
+//! Works on the leader only. What is kept here is in memory and says how credits are best spread; a
+//! new leader learns it again within a few reports. What may be granted or taken back is for the
+//! ledger to decide, and nothing here can make it wrong. Not here: how messages travel.
+
+mod account;
+mod tend;
+mod waiting;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use purser_ledger::{
+    Account, AccountName, Answer, Booked, Command, Context, Item, Ledger, OnExpiry, Operation,
+    Outcome, Rejection, TakeBack, codec, lease::home_deadline,
+};
+use purser_raft::{Group, ProposeError, Role};
+use purser_types::{Credits, Owner, Region, Span};
+use tokio::sync::Notify;
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+
+use self::account::DeskAccount;
+pub(crate) use self::waiting::Waited;
+use super::links::Links;
+use super::messages::{AccountReport, Answered, Ask, Reports, Told, Vouchers};
+use super::signature::SignedVoucher;
+use crate::settings::VoucherKey;
+use crate::shards::Shard;
+use crate::tasks::chain;
+
+/// How long one decision of home's own may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What is to be told to a region leaves together with what else is decided meanwhile.
+const COLLECTED: Duration = Duration::from_millis(5);
+
+/// How often leases are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How long a region may take to take vouchers up and answer.
+const PUSH_PATIENCE: Duration = Duration::from_secs(3);
+
+/// See the module's documentation.
+pub(crate) struct Desk {
+    shard: Shard,
+    group: Group<Ledger>,
+    links: Arc<Links>,
+    key: VoucherKey,
+    state: Mutex<DeskState>,
+    /// Told when something is to be pushed to a region.
+    to_push: BTreeMap<Region, Notify>,
+    /// Told when accounts are to be tended.
+    to_tend: Notify,
+}
+
+#[derive(Default)]
+struct DeskState {
+    accounts: BTreeMap<AccountName, DeskAccount>,
+    /// When each region was last heard, about whichever account.
+    heard_at: BTreeMap<Region, Span>,
+    /// What each region is to be told without having asked.
+    pushes: BTreeMap<Region, BTreeSet<(AccountName, Owner)>>,
+    /// Which accounts are to be looked at.
+    tends: BTreeSet<AccountName>,
+    /// Counts the calls that waited.
+    tickets: u64,
+}
+
+impl Desk {
+    /// The desk of a shard.
+    pub(crate) fn new(
+        shard: Shard,
+        group: Group<Ledger>,
+        links: Arc<Links>,
+        key: VoucherKey,
+    ) -> Self {
+        let to_push = links.others().map(|region| (region, Notify::new())).collect();
+        let to_tend = Notify::new();
+        Self { shard, group, links, key, state: Mutex::default(), to_push, to_tend }
+    }
+
+    fn state(&self) -> MutexGuard<'_, DeskState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Span {
+        self.links.clock().now()
+    }
+
+    fn leads(&self) -> bool {
+        self.group.status().role == Role::Leader
+    }
+
+    /// Books what a region reports, lets the pool decide, and says what the region is to know.
+    pub(crate) async fn book(&self, reports: Reports, is_answer: bool) -> Answered {
+        if !self.leads() {
+            let leader = self.group.status().leader.map(|node| node.0);
+            return Answered::NotLeader { leader };
+        }
+        let (region, refill) = (reports.region, reports.refill);
+        let now = self.now();
+        self.state().heard_at.insert(region, now);
+        let booking = reports.accounts.into_iter().map(|report| self.book_one(report, refill));
+        let told = join_all(booking).await;
+        if is_answer {
+            return Answered::Told(Vec::new());
+        }
+        Answered::Told(told.into_iter().flatten().collect())
+    }
+
+    async fn book_one(&self, reported: AccountReport, refill: Span) -> Option<Told> {
+        let AccountReport { account, report, voucher, answered, demand } = reported;
+        let owner = report.owner;
+        let mut known = None;
+        if !report.entries.is_empty() || report.is_sealed {
+            match self.propose(&account, Operation::Settle(report)).await {
+                Ok(Err(Rejection::ReportGap { booked })) => known = Some(booked),
+                Ok(Err(rejection)) if !is_harmless(&rejection) => {
+                    let (tenant, region) = (account.tenant.as_str(), owner.region);
+                    tracing::warn!(tenant, %region, %rejection, "a report was not booked");
+                }
+                Ok(_) => (),
+                Err(error) => {
+                    tracing::debug!(error = %chain(&error), "a report was not booked");
+                    return None;
+                }
+            }
+        }
+        self.note_report(&account, owner, (demand, answered, refill));
+        self.tend(&account).await;
+        let mut told = self.tell(&account, owner, voucher)?;
+        if let (Some(sequence), Some(booked)) = (known, &mut told.booked) {
+            *booked = Booked { sequence, ..*booked };
+        }
+        Some(told)
+    }
+
+    /// What a region is to know of an allocation, if it has heard of voucher `heard`. Nothing if the
+    /// account is not known here.
+    fn tell(&self, account: &AccountName, owner: Owner, heard: u64) -> Option<Told> {
+        let seen = self.group.view(|ledger, _| {
+            let found = ledger.account(account)?;
+            let allocation = found.allocations().find(|allocation| allocation.owner == owner);
+            let booked = allocation.map(|allocation| allocation.booked);
+            let bound = bound_of(found);
+            Some((found.voucher(owner), booked, bound))
+        });
+        let (voucher, booked, bound) = seen?;
+        let is_closed = booked.is_none();
+        let news = voucher.filter(|it| it.number > heard || !it.reversals.is_empty());
+        if let Some(voucher) = &news
+            && let Some(known) = self.state().accounts.get_mut(account)
+        {
+            known.note_told(owner.region, voucher.number);
+        }
+        let voucher = news.map(|voucher| SignedVoucher::sign(&voucher, &self.key));
+        Some(Told { account: account.clone(), owner, booked, voucher, bound, is_closed })
+    }
+
+    /// Asks the ledger for something of home's own.
+    pub(crate) async fn propose(
+        &self,
+        account: &AccountName,
+        operation: Operation,
+    ) -> Result<Result<Outcome, Rejection>, ProposeError> {
+        let item = Item::new(Context::default(), operation);
+        let command = Command::at_home(account.clone(), vec![item]);
+        let command = Bytes::from(codec::encode(&command));
+        match self.group.propose(command, Instant::now() + PATIENCE).await? {
+            Answer::Account(mut outcomes) => match outcomes.pop() {
+                Some(Outcome { result: Err(rejection), .. }) => Ok(Err(rejection)),
+                Some(outcome) => Ok(Ok(outcome)),
+                None => Err(ProposeError::OutcomeUnknown),
+            },
+            Answer::Swept { .. } | Answer::PassedOn(_) => Err(ProposeError::OutcomeUnknown),
+        }
+    }
+
+    /// Tells regions what they have not asked for, until `stopping`.
+    pub(crate) async fn push(&self, region: Region, stopping: CancellationToken) {
+        let Some(to_push) = self.to_push.get(&region) else { return };
+        loop {
+            tokio::select! {
+                biased;
+                () = stopping.cancelled() => return,
+                () = to_push.notified() => (),
+                () = tokio::time::sleep(LOOK_EVERY) => (),
+            }
+            tokio::time::sleep(COLLECTED).await;
+            let accounts = self.state().pushes.remove(&region).unwrap_or_default();
+            if accounts.is_empty() || !self.leads() || !self.links.is_reachable(region) {
+                continue;
+            }
+            let told = accounts.into_iter().filter_map(|(account, owner)| {
+                let told = self.tell(&account, owner, 0)?;
+                told.voucher.is_some().then_some(Told { booked: None, ..told })
+            });
+            let Shard(shard) = self.shard;
+            let vouchers = Vouchers { home: self.links.own(), shard, told: told.collect() };
+            let deadline = Instant::now() + PUSH_PATIENCE;
+            let ask = Ask::Vouchers(vouchers);
+            match self.links.ask((region, Some(self.shard)), &ask, deadline).await {
+                Ok(Answered::Reports(reports)) => drop(self.book(reports, true).await),
+                Ok(_) => tracing::warn!(%region, "vouchers were answered with something else"),
+                // The region's next report asks for them.
+                Err(error) => tracing::debug!(%region, %error, "vouchers were not taken"),
+            }
+        }
+    }
+
+    /// Tends accounts that somebody has asked it for, until `stopping`.
+    pub(crate) async fn tend_asked(&self, stopping: CancellationToken) {
+        loop {
+            tokio::select! {
+                biased;
+                () = stopping.cancelled() => return,
+                () = self.to_tend.notified() => (),
+            }
+            let accounts = std::mem::take(&mut self.state().tends);
+            join_all(accounts.iter().map(|account| self.tend(account))).await;
+        }
+    }
+
+    /// Has an account looked at soon: credits have become available, or a region needs some.
+    pub(crate) fn tend_soon(&self, account: &AccountName) {
+        self.state().tends.insert(account.clone());
+        self.to_tend.notify_one();
+    }
+
+    /// Takes back what regions have not accounted for in time, where that was agreed on, and forgets
+    /// everything when this node no longer leads; until `stopping`.
+    pub(crate) async fn watch_leases(&self, stopping: CancellationToken) {
+        let mut ticks = tokio::time::interval(LOOK_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased;
+                () = stopping.cancelled() => return,
+                _ = ticks.tick() => (),
+            }
+            if !self.leads() {
+                self.state().accounts.clear();
+                continue;
+            }
+            for (account, owner) in self.overdue() {
+                let take_back = TakeBack { owner, forced: None };
+                match self.propose(&account, Operation::TakeBack(take_back)).await {
+                    Ok(Ok(_)) => {
+                        let (tenant, region) = (account.tenant.as_str(), owner.region);
+                        tracing::warn!(tenant, %region, "credits were taken back unseen");
+                        self.push_soon(&account, owner);
+                    }
+                    Ok(Err(rejection)) => tracing::debug!(%rejection, "nothing was taken back"),
+                    Err(error) => tracing::debug!(%error, "nothing was taken back"),
+                }
+            }
+        }
+    }
+
+    /// The allocations whose leases have run out at home too. A new leader starts them anew.
+    fn overdue(&self) -> Vec<(AccountName, Owner)> {
+        let now = self.now();
+        let with_lease = self.group.view(|ledger, _| {
+            let mut found = Vec::new();
+            for account in ledger.accounts_with_allocations() {
+                let leased = account.allocations().filter(|allocation| {
+                    allocation.on_expiry == OnExpiry::TakeBack
+                        && !allocation.outstanding().is_zero()
+                        && allocation.status == purser_ledger::AllocationStatus::Open
+                });
+                found.extend(leased.map(|allocation| (account.name().clone(), allocation.owner)));
+            }
+            found
+        });
+        let mut state = self.state();
+        let is_over = |(account, owner): &(AccountName, Owner)| {
+            let known =
+                state.accounts.entry(account.clone()).or_insert_with(|| DeskAccount::new(now));
+            let applied = known.heard_or_since(owner.region, now);
+            now > home_deadline(applied, OnExpiry::TakeBack.term())
+        };
+        let mut overdue = with_lease;
+        overdue.retain(is_over);
+        overdue
+    }
+
+    fn wake_push(&self, region: Region) {
+        if let Some(to_push) = self.to_push.get(&region) {
+            to_push.notify_one();
+        }
+    }
+
+    fn push_soon(&self, account: &AccountName, owner: Owner) {
+        let mut state = self.state();
+        state.pushes.entry(owner.region).or_default().insert((account.clone(), owner));
+        drop(state);
+        self.wake_push(owner.region);
+    }
+}
+
+/// The account's bound as an amount.
+pub(crate) fn bound_of(account: &Account) -> Credits {
+    let bound = u64::try_from(account.bound().total()).unwrap_or(u64::MAX);
+    Credits::from_u64(bound).unwrap_or(Credits::MAX)
+}
+
+/// A report that says nothing new, or comes after the end, is no news to anybody.
+const fn is_harmless(rejection: &Rejection) -> bool {
+    matches!(rejection, Rejection::NothingNew | Rejection::AllocationEnded)
+}

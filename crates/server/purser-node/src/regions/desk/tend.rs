@@ -1,0 +1,309 @@
+//! One look at an account: what should go where, carried out; and whose turn it is.
+
+use std::collections::BTreeMap;
+
+use futures_util::future::join_all;
+use purser_ledger::{
+    Account, AccountName, Allocate, AllocationStatus, Decision, DemandReport, Known, Mode,
+    Operation, Pool, SetAllocation, Share, Shortage, Shortfall, Tuning, Waiting,
+};
+use purser_types::{Credits, Owner, Region, Span};
+
+use super::Desk;
+use super::account::DeskAccount;
+use super::waiting::{Place, Verdict};
+
+/// What the ledger says of an account, as far as it matters here.
+struct Seen {
+    available: Credits,
+    allocations: Vec<SeenAllocation>,
+}
+
+#[derive(Clone, Copy)]
+struct SeenAllocation {
+    owner: Owner,
+    outstanding: Credits,
+    held: Credits,
+    mode: Mode,
+    recall: u64,
+    voucher: u64,
+    is_open: bool,
+}
+
+impl Seen {
+    fn of(account: &Account) -> Self {
+        let allocations = account.allocations().map(|allocation| SeenAllocation {
+            owner: allocation.owner,
+            outstanding: allocation.outstanding(),
+            held: allocation.held,
+            mode: allocation.mode,
+            recall: allocation.recall.number,
+            voucher: allocation.voucher,
+            is_open: allocation.status == AllocationStatus::Open && allocation.mode != Mode::Ending,
+        });
+        Self { available: account.balance().available, allocations: allocations.collect() }
+    }
+
+    fn open(&self, region: Region) -> Option<&SeenAllocation> {
+        self.allocations.iter().find(|it| it.is_open && it.owner.region == region)
+    }
+}
+
+impl Desk {
+    /// Notes what a region has reported.
+    pub(super) fn note_report(
+        &self,
+        account: &AccountName,
+        owner: Owner,
+        (demand, answered, refill): (DemandReport, u64, Span),
+    ) {
+        let now = self.now();
+        let seen = self.seen(account);
+        let asked = seen.as_ref().and_then(|seen| {
+            seen.open(owner.region).filter(|it| it.owner == owner).map(|it| it.recall)
+        });
+        let mut state = self.state();
+        let known = known_mut(&mut state.accounts, account, seen.as_ref(), now);
+        let heard = known.heard_mut(owner.region, now);
+        heard.demand = demand;
+        heard.reports = heard.reports.saturating_add(1);
+        (heard.at, heard.refill) = (now, refill);
+        if asked.is_some_and(|asked| asked <= answered) {
+            known.pool.answered(owner.region);
+        }
+    }
+
+    /// Notes that home has accepted a call that costs `cost`: for a region that passed it on because
+    /// it was short, or of home's own.
+    pub(crate) fn note_accepted(
+        &self,
+        account: &AccountName,
+        for_region: Option<Region>,
+        cost: Credits,
+    ) {
+        let now = self.now();
+        let seen = self.seen(account);
+        let has_allocations = seen.as_ref().is_some_and(|seen| !seen.allocations.is_empty());
+        let mut state = self.state();
+        match for_region {
+            Some(region) => {
+                let known = known_mut(&mut state.accounts, account, seen.as_ref(), now);
+                let heard = known.heard_mut(region, now);
+                heard.demand = heard.demand.with_first_call(cost);
+                let is_first = heard.reports == 0;
+                state.heard_at.insert(region, now);
+                drop(state);
+                if is_first {
+                    self.tend_soon(account);
+                }
+            }
+            // Nobody else wants what home has.
+            None if !has_allocations => (),
+            None => {
+                let known = known_mut(&mut state.accounts, account, seen.as_ref(), now);
+                known.here.accepted(cost, now);
+                known.used_here = known.used_here.checked_add(cost).unwrap_or(Credits::MAX);
+            }
+        }
+    }
+
+    fn seen(&self, account: &AccountName) -> Option<Seen> {
+        self.group.view(|ledger, _| ledger.account(account).map(|account| Seen::of(account)))
+    }
+
+    /// Has the pool decide about an account, carries that out, and tells calls whose turn it is.
+    pub(super) async fn tend(&self, account: &AccountName) {
+        let turn =
+            self.state().accounts.get(account).map(|known| std::sync::Arc::clone(&known.turn));
+        let Some(turn) = turn else { return };
+        let _turn = turn.lock().await;
+        if !self.leads() {
+            return;
+        }
+        let Some(seen) = self.seen(account) else { return };
+        let decisions = self.decide(account, &seen);
+        let acts = decisions.into_iter().flat_map(|decision| acts(&seen, decision));
+        let acts: Vec<(Region, Operation)> = acts.collect();
+        join_all(acts.into_iter().map(|(region, act)| self.carry_out(account, region, act))).await;
+        let Some(seen) = self.seen(account) else { return };
+        self.push_news(account, &seen);
+        self.serve(account, &seen);
+    }
+
+    fn decide(&self, account: &AccountName, seen: &Seen) -> Vec<Decision> {
+        let now = self.now();
+        let mut state = self.state();
+        let heard_at = self.heard_at(&state.heard_at);
+        let known = known_mut(&mut state.accounts, account, Some(seen), now);
+        let facts = known.facts(seen, &heard_at, now);
+        known.pool.decide(&facts)
+    }
+
+    /// When each region was last heard: its reports, or its pulse.
+    fn heard_at(&self, reports: &BTreeMap<Region, Span>) -> BTreeMap<Region, Span> {
+        let mut heard_at = reports.clone();
+        for region in self.links.others() {
+            if let Some(pulse) = self.links.heard_at(region) {
+                let known = heard_at.entry(region).or_insert(pulse);
+                *known = (*known).max(pulse);
+            }
+        }
+        heard_at
+    }
+
+    async fn carry_out(&self, account: &AccountName, region: Region, act: Operation) {
+        match self.propose(account, act).await {
+            Ok(Ok(_)) => (),
+            // The pool looks again with the next report.
+            Ok(Err(rejection)) => {
+                let tenant = account.tenant.as_str();
+                tracing::debug!(tenant, %region, %rejection, "credits were not moved");
+            }
+            Err(error) => tracing::debug!(%region, %error, "credits were not moved"),
+        }
+    }
+
+    /// Regions are told what they have not been told yet.
+    fn push_news(&self, account: &AccountName, seen: &Seen) {
+        let now = self.now();
+        let mut state = self.state();
+        let mut news = std::collections::BTreeSet::new();
+        for allocation in &seen.allocations {
+            let region = allocation.owner.region;
+            let known = known_mut(&mut state.accounts, account, Some(seen), now);
+            if known.heard_mut(region, now).told < allocation.voucher {
+                let pushes = state.pushes.entry(region).or_default();
+                if pushes.insert((account.clone(), allocation.owner)) {
+                    news.insert(region);
+                }
+            }
+        }
+        drop(state);
+        news.into_iter().for_each(|region| self.wake_push(region));
+    }
+
+    /// Tells calls that wait whether there is enough for them now, or never will be.
+    fn serve(&self, account: &AccountName, seen: &Seen) {
+        let now = self.now();
+        let mut state = self.state();
+        let heard_at = self.heard_at(&state.heard_at);
+        let Some(known) = state.accounts.get_mut(account) else { return };
+        let facts = known.facts(seen, &heard_at, now);
+        let mut left = seen.available;
+        for place in known.places.values_mut() {
+            match left.checked_sub(place.cost) {
+                Some(rest) => {
+                    left = rest;
+                    place.tell(Verdict::Go);
+                }
+                None => {
+                    let shortfall = known.pool.shortfall(&facts, place.cost, place.since);
+                    if let Some(shortage) = shortage_of(shortfall) {
+                        place.tell(Verdict::Short(shortage));
+                    }
+                    // Served in order: whoever is behind waits for this one.
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl Place {
+    fn tell(&mut self, verdict: Verdict) {
+        self.verdict = Some(verdict);
+        self.changed.notify_one();
+    }
+}
+
+fn shortage_of(shortfall: Shortfall) -> Option<Shortage> {
+    match shortfall {
+        Shortfall::Recalling => None,
+        Shortfall::Exhausted => Some(Shortage::Exhausted),
+        Shortfall::Stranded { amount, regions } => Some(Shortage::Stranded { amount, regions }),
+    }
+}
+
+/// What the ledger is asked, to carry a decision out, and which region it concerns.
+fn acts(seen: &Seen, decision: Decision) -> Vec<(Region, Operation)> {
+    let set = |owner: Owner, change: SetAllocation| {
+        (owner.region, Operation::SetAllocation(SetAllocation { owner, ..change }))
+    };
+    let unchanged = |owner: Owner| SetAllocation {
+        owner,
+        overdraft: None,
+        mode: None,
+        keep: None,
+        on_expiry: None,
+    };
+    match decision {
+        Decision::Mode(mode) => {
+            let open = seen.allocations.iter().filter(|it| it.is_open && it.mode != mode);
+            open.map(|it| set(it.owner, SetAllocation { mode: Some(mode), ..unchanged(it.owner) }))
+                .collect()
+        }
+        Decision::Recall { region, keep } => {
+            let asked = seen.open(region);
+            asked
+                .map(|it| set(it.owner, SetAllocation { keep: Some(keep), ..unchanged(it.owner) }))
+                .into_iter()
+                .collect()
+        }
+        Decision::Grant { region, amount } => {
+            vec![(region, Operation::Allocate(Allocate { region, amount }))]
+        }
+    }
+}
+
+/// What is kept of an account; begun anew if nothing is.
+fn known_mut<'a>(
+    accounts: &'a mut BTreeMap<AccountName, DeskAccount>,
+    account: &AccountName,
+    seen: Option<&Seen>,
+    now: Span,
+) -> &'a mut DeskAccount {
+    accounts.entry(account.clone()).or_insert_with(|| {
+        let mut new = DeskAccount::new(now);
+        let is_strict =
+            |seen: &Seen| seen.allocations.iter().any(|it| it.is_open && it.mode == Mode::Strict);
+        // What an earlier leader decided is what regions were told.
+        if seen.is_some_and(is_strict) {
+            new.pool = Pool::new(Tuning::USUAL, Mode::Strict);
+        }
+        new
+    })
+}
+
+impl DeskAccount {
+    fn facts(&mut self, seen: &Seen, heard_at: &BTreeMap<Region, Span>, now: Span) -> Known {
+        let since = self.since;
+        let share = |region: Region, heard: Option<&super::account::Heard>| {
+            let open = seen.open(region);
+            let of_region = seen.allocations.iter().filter(|it| it.owner.region == region);
+            let outstanding = open
+                .map_or_else(|| sum(of_region.map(|it| it.outstanding)), |open| open.outstanding);
+            Share {
+                outstanding,
+                held: open.map_or(Credits::ZERO, |open| open.held),
+                unsettled: Credits::ZERO,
+                demand: heard.map(|heard| heard.demand).unwrap_or_default(),
+                report: heard.map_or(0, |heard| heard.reports),
+                heard_at: heard_at.get(&region).copied().unwrap_or(since),
+                refill: heard.map_or(Span::from_micros(0), |heard| heard.refill),
+            }
+        };
+        let regions = seen.allocations.iter().map(|it| it.owner.region);
+        let regions = regions.chain(self.heard.keys().copied());
+        let shares = regions.map(|region| (region, share(region, self.heard.get(&region))));
+        let shares = shares.collect();
+        let cost = sum(self.places.values().map(|place| place.cost));
+        let last = self.places.values().next_back();
+        let waiting = last.map(|last| Waiting { credits: cost, since: last.since });
+        let home = self.here.report(self.used_here, now);
+        Known { now, available: seen.available, home, shares, waiting }
+    }
+}
+
+fn sum(amounts: impl Iterator<Item = Credits>) -> Credits {
+    amounts.fold(Credits::ZERO, |sum, amount| sum.checked_add(amount).unwrap_or(Credits::MAX))
+}

@@ -1,0 +1,262 @@
+//! The links to other regions: who is there, who leads what, how long it takes.
+//!
+//! A pulse goes to each region once a second. It is how a node knows that a region is out of reach
+//! before anyone waits for it, so that a caller hears "nothing happened" instead of nothing; and it
+//! brings the leaders of the region's shards, so that most asks go to the right node at once.
+//! Nothing here decides about credits.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use purser_raft::{CallError, Host, NodeId};
+use purser_types::{Region, Span};
+use tokio::sync::Notify;
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+
+use super::messages::{self, Answered, Ask};
+use super::monotonic::Monotonic;
+use crate::settings::NodeSettings;
+use crate::shards::Shard;
+use crate::tasks::chain;
+
+/// How often each region is asked whether it is there.
+const PULSE_EVERY: Duration = Duration::from_secs(1);
+
+/// How long an answer to a pulse may take.
+const PULSE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// A region that was not heard for so long is out of reach: three pulses were lost.
+const SILENCE_MAX: Span = Span::from_secs(3);
+
+/// A round trip before any was measured.
+const ROUND_TRIP_GUESS: Span = Span::from_micros(200_000);
+
+/// The links of this node to all other regions.
+pub(crate) struct Links {
+    host: Host,
+    own: Region,
+    nodes: BTreeMap<Region, Vec<NodeId>>,
+    clock: Monotonic,
+    states: Mutex<BTreeMap<Region, LinkState>>,
+    /// Told when a region was heard for the first time.
+    first_heard: Notify,
+}
+
+#[derive(Default)]
+struct LinkState {
+    heard_at: Option<Span>,
+    round_trip: Option<Span>,
+    leaders: Vec<Option<NodeId>>,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AskError {
+    /// Nobody got the question: nothing happened.
+    #[error("no node of {0} can be reached")]
+    Unreachable(Region),
+    /// Somebody may have got it.
+    #[error("{0} did not answer")]
+    Unknown(Region),
+    /// Nothing happened there.
+    #[error("{region} can not answer now: {reason}")]
+    NotNow {
+        /// Which region.
+        region: Region,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Links {
+    /// Links to the regions in which `settings` name nodes.
+    pub(crate) fn new(host: Host, settings: &NodeSettings, clock: Monotonic) -> Self {
+        let mut nodes: BTreeMap<Region, Vec<NodeId>> = BTreeMap::new();
+        for (node, peer) in &settings.peers {
+            if peer.region != settings.region {
+                nodes.entry(peer.region).or_default().push(*node);
+            }
+        }
+        Self {
+            host,
+            own: settings.region,
+            nodes,
+            clock,
+            states: Mutex::default(),
+            first_heard: Notify::new(),
+        }
+    }
+
+    /// This node's region.
+    pub(crate) const fn own(&self) -> Region {
+        self.own
+    }
+
+    /// The other regions.
+    pub(crate) fn others(&self) -> impl Iterator<Item = Region> {
+        self.nodes.keys().copied()
+    }
+
+    /// The time that spans of this node are measured on.
+    pub(crate) const fn clock(&self) -> Monotonic {
+        self.clock
+    }
+
+    /// When a region last answered anything.
+    pub(crate) fn heard_at(&self, region: Region) -> Option<Span> {
+        self.states().get(&region)?.heard_at
+    }
+
+    /// Whether a region was heard lately.
+    pub(crate) fn is_reachable(&self, region: Region) -> bool {
+        self.heard_at(region).is_some_and(|heard_at| self.clock.since(heard_at) <= SILENCE_MAX)
+    }
+
+    /// How long a question and its answer took lately.
+    pub(crate) fn round_trip(&self, region: Region) -> Span {
+        let known = self.states().get(&region).and_then(|state| state.round_trip);
+        known.unwrap_or(ROUND_TRIP_GUESS)
+    }
+
+    /// The nodes of a region, the leader of a shard first if it is known.
+    pub(crate) fn nodes(&self, region: Region, shard: Option<Shard>) -> Vec<NodeId> {
+        let mut nodes = self.nodes.get(&region).cloned().unwrap_or_default();
+        let leader = shard.and_then(|Shard(shard)| {
+            let place = usize::try_from(shard).ok()?;
+            *self.states().get(&region)?.leaders.get(place)?
+        });
+        if let Some(leader) = leader
+            && let Some(place) = nodes.iter().position(|node| *node == leader)
+        {
+            nodes.swap(0, place);
+        }
+        nodes
+    }
+
+    /// Asks a region, its leader of a shard if one is named. Nothing is asked twice that may have
+    /// been heard once.
+    pub(crate) async fn ask(
+        &self,
+        (region, shard): (Region, Option<Shard>),
+        ask: &Ask,
+        deadline: Instant,
+    ) -> Result<Answered, AskError> {
+        self.ask_any(self.nodes(region, shard), (region, shard), ask, deadline).await
+    }
+
+    /// Asks one of some nodes of a region, in their order.
+    pub(crate) async fn ask_any(
+        &self,
+        nodes: Vec<NodeId>,
+        (region, shard): (Region, Option<Shard>),
+        ask: &Ask,
+        deadline: Instant,
+    ) -> Result<Answered, AskError> {
+        let body = bytes::Bytes::from(messages::write(ask));
+        let mut waiting: std::collections::VecDeque<NodeId> = nodes.into();
+        // A leader that was named is asked once more than it stands in the list.
+        let mut redirects = 2_u8;
+        let mut refused = None;
+        while let Some(node) = waiting.pop_front() {
+            let answered = match self.host.call(node, body.clone(), deadline).await {
+                Ok(bytes) => messages::read(&bytes).map_err(|error| chain(&error)),
+                Err(CallError::MaybeSent { detail }) => {
+                    tracing::debug!(%node, %region, detail, "a node did not answer");
+                    return Err(AskError::Unknown(region));
+                }
+                Err(error) => Err(chain(&error)),
+            };
+            match answered {
+                Ok(Answered::NotLeader { leader }) => {
+                    let leader = leader.map(NodeId);
+                    self.note_leader(region, shard, leader);
+                    if let Some(leader) = leader.filter(|_| redirects > 0) {
+                        redirects -= 1;
+                        waiting.push_front(leader);
+                    }
+                    refused = Some("nobody is known to lead the shard".to_owned());
+                }
+                Ok(Answered::NotNow { reason }) => refused = Some(reason),
+                Ok(Answered::Unknown) => return Err(AskError::Unknown(region)),
+                Ok(answered) => {
+                    self.note_heard(region);
+                    return Ok(answered);
+                }
+                Err(detail) => tracing::debug!(%node, %region, detail, "a node was not asked"),
+            }
+        }
+        Err(match refused {
+            Some(reason) => AskError::NotNow { region, reason },
+            None => AskError::Unreachable(region),
+        })
+    }
+
+    fn note_heard(&self, region: Region) {
+        let now = self.clock.now();
+        let before = self.states().entry(region).or_default().heard_at.replace(now);
+        if before.is_none() {
+            self.first_heard.notify_waiters();
+        }
+    }
+
+    /// Resolves when every other region was heard once.
+    pub(crate) async fn all_heard(&self) {
+        loop {
+            let mut heard = std::pin::pin!(self.first_heard.notified());
+            // Order matters: who is told between the look and the wait must not miss it.
+            heard.as_mut().enable();
+            if self.others().all(|region| self.heard_at(region).is_some()) {
+                return;
+            }
+            heard.await;
+        }
+    }
+
+    fn note_leader(&self, region: Region, shard: Option<Shard>, leader: Option<NodeId>) {
+        let Some(place) = shard.and_then(|Shard(shard)| usize::try_from(shard).ok()) else {
+            return;
+        };
+        if let Some(known) = self.states().entry(region).or_default().leaders.get_mut(place) {
+            *known = leader;
+        }
+    }
+
+    /// Asks one region again and again whether it is there, until `stopping`.
+    pub(crate) async fn pulse(&self, region: Region, stopping: CancellationToken) {
+        let mut ticks = tokio::time::interval(PULSE_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut nodes = self.nodes(region, None);
+        loop {
+            tokio::select! {
+                biased;
+                () = stopping.cancelled() => return,
+                _ = ticks.tick() => (),
+            }
+            let sent = self.clock.now();
+            let deadline = Instant::now() + PULSE_PATIENCE;
+            // One that does not answer is not asked first again.
+            let asked = self.ask_any(nodes.clone(), (region, None), &Ask::Pulse, deadline).await;
+            match asked {
+                Ok(Answered::Pulse(leaders)) => {
+                    let took = self.clock.since(sent);
+                    let mut states = self.states();
+                    let state = states.entry(region).or_default();
+                    state.round_trip = Some(took);
+                    state.leaders = leaders.into_iter().map(|it| it.map(NodeId)).collect();
+                }
+                Ok(_) => tracing::warn!(%region, "a pulse was answered with something else"),
+                Err(error) => {
+                    tracing::debug!(%region, %error, "a pulse was not answered");
+                    let first = nodes.len().min(1);
+                    nodes.rotate_left(first);
+                }
+            }
+        }
+    }
+
+    fn states(&self) -> MutexGuard<'_, BTreeMap<Region, LinkState>> {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,133 @@
+//! A region's side of the allocations of one shard: takes up home's word, does as it says, and
+//! reports what has happened.
+//!
+//! ```text
+//!  spends ──▶ books ── once a second, or at once when little is left ──▶ reports ──▶ home
+//!               ▲                                                                    │
+//!               └── accept · return · undo · finish ◀── vouchers ◀───────────────────┘
+//! ```
+//!
+//! Works on the leader only. What is kept here is in memory: how fast credits are used, how far home
+//! has booked, until when the lease runs. A new leader begins with a report that asks. Not here: which
+//! call may be decided in the region (`spend`).
+
+mod notes;
+mod report;
+mod spend;
+mod take_up;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use purser_ledger::{
+    AccountName, Answer, Command, Context, Item, Ledger, Operation, Outcome, PassedOn, Rejection,
+    codec,
+};
+use purser_raft::{Group, ProposeError, Role};
+use purser_types::{Generation, Owner, Region, Span};
+use tokio::sync::Notify;
+
+use self::notes::AccountNotes;
+pub(crate) use self::spend::Chance;
+use super::links::Links;
+use super::placement::Directory;
+use crate::settings::VoucherKey;
+use crate::shards::Shard;
+
+/// How long one decision of the region's own may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// See the module's documentation.
+pub(crate) struct Outpost {
+    shard: Shard,
+    group: Group<Ledger>,
+    links: Arc<Links>,
+    directory: Arc<Directory>,
+    key: VoucherKey,
+    notes: Mutex<BTreeMap<AccountName, AccountNotes>>,
+    /// Told when something is to be reported to a home at once.
+    urgent: BTreeMap<Region, Notify>,
+}
+
+impl Outpost {
+    /// The outpost of a shard.
+    pub(crate) fn new(
+        (shard, group): (Shard, Group<Ledger>),
+        links: Arc<Links>,
+        directory: Arc<Directory>,
+        key: VoucherKey,
+    ) -> Self {
+        let urgent = links.others().map(|region| (region, Notify::new())).collect();
+        Self { shard, group, links, directory, key, notes: Mutex::default(), urgent }
+    }
+
+    fn notes(&self) -> MutexGuard<'_, BTreeMap<AccountName, AccountNotes>> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Span {
+        self.links.clock().now()
+    }
+
+    fn leads(&self) -> bool {
+        self.group.status().role == Role::Leader
+    }
+
+    fn owner(&self, generation: Generation) -> Owner {
+        Owner { region: self.links.own(), generation }
+    }
+
+    /// Asks a book for something of the region's own.
+    async fn propose(
+        &self,
+        account: &AccountName,
+        generation: Generation,
+        operation: Operation,
+    ) -> Result<Result<Outcome, Rejection>, ProposeError> {
+        let item = Item::new(Context::default(), operation);
+        let command = Command::Account { account: account.clone(), items: vec![item], generation };
+        match self.put(&command, Instant::now() + PATIENCE).await? {
+            Answer::Account(mut outcomes) => match outcomes.pop() {
+                Some(Outcome { result: Err(rejection), .. }) => Ok(Err(rejection)),
+                Some(outcome) => Ok(Ok(outcome)),
+                None => Err(ProposeError::OutcomeUnknown),
+            },
+            Answer::Swept { .. } | Answer::PassedOn(_) => Err(ProposeError::OutcomeUnknown),
+        }
+    }
+
+    /// Notes durably that a call is passed on to home; or that a book here has decided it before.
+    pub(crate) async fn pass_on(
+        &self,
+        account: &AccountName,
+        item: Item,
+        deadline: Instant,
+    ) -> Result<PassedOn, ProposeError> {
+        let command = Command::PassOn {
+            account: account.clone(),
+            item: Box::new(item),
+            retention: MARK_RETENTION,
+        };
+        match self.put(&command, deadline).await? {
+            Answer::PassedOn(passed_on) => Ok(passed_on),
+            Answer::Account(_) | Answer::Swept { .. } => Err(ProposeError::OutcomeUnknown),
+        }
+    }
+
+    async fn put(&self, command: &Command, deadline: Instant) -> Result<Answer, ProposeError> {
+        self.group.propose(Bytes::from(codec::encode(command)), deadline).await
+    }
+
+    /// Has everything that is new reported to a home at once.
+    fn report_soon(&self, home: Region) {
+        if let Some(urgent) = self.urgent.get(&home) {
+            urgent.notify_one();
+        }
+    }
+}
+
+/// How long it is remembered that a call was passed on: as long as home remembers keys unless its
+/// policy says otherwise. A region without an allocation knows no policy.
+const MARK_RETENTION: Span = Span::from_days(1);

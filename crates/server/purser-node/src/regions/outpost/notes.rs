@@ -1,0 +1,86 @@
+//! What a region's leader keeps in mind of one account.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use purser_ledger::{Account, Demand, DemandReport};
+use purser_types::{Credits, Generation, Region, Sequence, Span};
+use tokio::sync::Notify;
+
+/// See the module's documentation.
+#[derive(Default)]
+pub(super) struct AccountNotes {
+    /// Where its home was when it was last looked up.
+    pub(super) home: Option<Region>,
+    pub(super) books: BTreeMap<Generation, BookNotes>,
+    /// Whether home was asked for credits and has not answered.
+    pub(super) is_asking: bool,
+    /// Told when home has answered.
+    pub(super) answered: Arc<Notify>,
+    /// The account's overspend bound, as home last stated it.
+    pub(super) bound: Option<Credits>,
+}
+
+/// What is kept of one book.
+pub(super) struct BookNotes {
+    pub(super) demand: Demand,
+    /// What was last reported of it.
+    pub(super) told: DemandReport,
+    /// How far home has booked; nothing until it has said so.
+    pub(super) booked: Option<Sequence>,
+    /// Whether home is done with the allocation.
+    pub(super) is_closed: bool,
+    /// Until when the region may spend without hearing from home, where that matters.
+    pub(super) lease_until: Option<Span>,
+    /// Below this, home is asked at once.
+    pub(super) low_water: Credits,
+    /// What there was after the last grant.
+    pub(super) filled: Credits,
+    pub(super) reported_at: Option<Span>,
+    /// What the book had been granted when it was last looked at.
+    pub(super) granted: Credits,
+}
+
+impl BookNotes {
+    pub(super) fn new(book: &Account, now: Span) -> Self {
+        Self {
+            demand: Demand::new(used(book), now),
+            told: DemandReport::default(),
+            booked: None,
+            is_closed: false,
+            lease_until: None,
+            low_water: Credits::ZERO,
+            filled: book.right(),
+            reported_at: None,
+            granted: Credits::ZERO,
+        }
+    }
+
+    /// A grant has come, or was there from the start.
+    pub(super) fn note_grant(&mut self, book: &Account, refill: Span) {
+        if book.balance().granted > self.granted {
+            self.granted = book.balance().granted;
+            self.filled = book.right();
+            self.low_water = self.told.low_water(refill, self.filled);
+        }
+    }
+}
+
+impl AccountNotes {
+    pub(super) fn book(&mut self, book: &Account, now: Span) -> &mut BookNotes {
+        let generation = book.owner().generation;
+        self.books.entry(generation).or_insert_with(|| BookNotes::new(book, now))
+    }
+
+    /// Home has answered, or will not.
+    pub(super) fn note_answered(&mut self) {
+        self.is_asking = false;
+        self.answered.notify_waiters();
+    }
+}
+
+/// What a book has spent and holds.
+pub(super) fn used(book: &Account) -> Credits {
+    let balance = book.balance();
+    balance.used.checked_add(balance.held).unwrap_or(Credits::MAX)
+}

@@ -1,0 +1,225 @@
+//! Reporting to one home: in its turn, or at once.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use purser_ledger::{Account, AccountName, BookPhase, IDLE_INTERVAL, Mode, REPORT_INTERVAL};
+use purser_types::{Generation, HistoryError, Region, Sequence, Span};
+use tokio_util::sync::CancellationToken;
+
+use super::Outpost;
+use super::notes::{AccountNotes, used};
+use crate::regions::messages::{AccountReport, Answered, Ask, Reports};
+use crate::shards::Shard;
+use crate::tasks::chain;
+
+/// What becomes urgent within this time leaves together.
+const COLLECTED: Duration = Duration::from_millis(5);
+
+/// How long home may take to answer a report.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// From home's answer until its vouchers are durable here.
+const TAKING_UP: Span = Span::from_micros(20_000);
+
+/// The most bytes of entries in one ask: a message has a limit, and so has what home books at once.
+const ASK_BYTES_MAX: usize = 512 << 10;
+
+/// The most accounts in one ask.
+const ASK_ACCOUNTS_MAX: usize = 1_024;
+
+/// One part in so many that an interval is shorter or longer, by chance.
+const JITTER_PARTS: u64 = 10;
+
+/// What is to be reported of one book.
+struct Due {
+    account: AccountName,
+    generation: Generation,
+    after: Option<Sequence>,
+}
+
+impl Outpost {
+    /// Reports to one home until `stopping`.
+    pub(crate) async fn report_to(&self, home: Region, stopping: CancellationToken) {
+        let Some(urgent) = self.urgent.get(&home) else { return };
+        let mut has_more = false;
+        loop {
+            let interval = if has_more { Duration::ZERO } else { jittered(REPORT_INTERVAL) };
+            tokio::select! {
+                biased;
+                () = stopping.cancelled() => return,
+                () = urgent.notified() => tokio::time::sleep(COLLECTED).await,
+                () = tokio::time::sleep(interval) => (),
+            }
+            if !self.leads() {
+                self.notes().clear();
+                has_more = false;
+                continue;
+            }
+            has_more = self.report_once(home).await;
+        }
+    }
+
+    /// Reports what is new. Whether there is more that found no room.
+    async fn report_once(&self, home: Region) -> bool {
+        self.do_as_told(home).await;
+        let due = self.due(home);
+        if due.is_empty() {
+            return false;
+        }
+        let sent = self.now();
+        let (reports, has_more) = match self.write(home, &due) {
+            Ok(written) => written,
+            Err(error) => {
+                tracing::error!(error = %chain(&error), "entries cannot be read to be reported");
+                return false;
+            }
+        };
+        let accounts: Vec<AccountName> =
+            reports.accounts.iter().map(|report| report.account.clone()).collect();
+        let ask = Ask::Reports(reports);
+        let deadline = Instant::now() + PATIENCE;
+        match self.links.ask((home, Some(self.shard)), &ask, deadline).await {
+            Ok(Answered::Told(told)) => self.take_up(home, told, Some(sent)).await,
+            Ok(_) => tracing::warn!(%home, "reports were answered with something else"),
+            Err(error) => {
+                tracing::debug!(%home, %error, "reports were not taken");
+                let mut notes = self.notes();
+                for account in accounts {
+                    notes.entry(account).or_default().note_answered();
+                }
+                return false;
+            }
+        }
+        has_more
+    }
+
+    /// The books of a home that have news for it, are due for a sign of life, or want credits.
+    fn due(&self, home: Region) -> Vec<Due> {
+        let now = self.now();
+        let ledger = self.group.machine();
+        let mut notes = self.notes();
+        let mut due = Vec::new();
+        for book in ledger.allocations() {
+            let known = notes.entry(book.name().clone()).or_default();
+            if self.home_of(known, book.name()) != Some(home) || has_ended(book, known) {
+                continue;
+            }
+            let is_asking = known.is_asking;
+            let noted = known.book(book, now);
+            let idle = Span::from_micros(IDLE_INTERVAL.as_micros() * 9 / 10);
+            let has_news = noted.booked.is_none_or(|booked| booked < book.head().sequence);
+            let silent = noted.reported_at.is_none_or(|at| self.links.clock().since(at) >= idle);
+            if has_news || silent || is_asking {
+                let generation = book.owner().generation;
+                due.push(Due { account: book.name().clone(), generation, after: noted.booked });
+            }
+        }
+        due
+    }
+
+    /// Where an account's home is; from memory if it was looked up before.
+    fn home_of(&self, known: &mut AccountNotes, account: &AccountName) -> Option<Region> {
+        let placement = self.directory.known_home(&account.tenant);
+        known.home = placement.map(|placement| placement.home).or(known.home);
+        known.home
+    }
+
+    fn write(&self, home: Region, due: &[Due]) -> Result<(Reports, bool), HistoryError> {
+        let now = self.now();
+        let refill = self.refill(home);
+        let (ledger, history) = (self.group.machine(), self.group.history());
+        let mut notes = self.notes();
+        let mut accounts = Vec::new();
+        let mut bytes = 0_usize;
+        let mut is_cut = false;
+        for one in due {
+            if bytes > ASK_BYTES_MAX || accounts.len() == ASK_ACCOUNTS_MAX {
+                break;
+            }
+            let Some(book) = ledger.book(&one.account, one.generation) else { continue };
+            // Without knowing how far home has booked, nothing is sent that it may have.
+            let after = one.after.unwrap_or_else(|| book.head().sequence);
+            let Some(report) = book.report(after, &history)? else { continue };
+            bytes += report.entries.iter().map(|entry| entry.len()).sum::<usize>();
+            let last =
+                after.0.saturating_add(u64::try_from(report.entries.len()).unwrap_or(u64::MAX));
+            is_cut |= one.after.is_none() || last < book.head().sequence.0;
+            let (voucher, answered, ..) = book.voucher_heard().unwrap_or_default();
+            let noted = notes.entry(one.account.clone()).or_default().book(book, now);
+            noted.told = noted.demand.report(used(book), now);
+            noted.low_water = noted.told.low_water(refill, noted.filled);
+            noted.reported_at = Some(now);
+            let (account, demand) = (one.account.clone(), noted.told);
+            accounts.push(AccountReport { account, report, voucher, answered, demand });
+        }
+        let has_more = is_cut || accounts.len() < due.len();
+        let Shard(shard) = self.shard;
+        Ok((Reports { region: self.links.own(), shard, refill, accounts }, has_more))
+    }
+
+    /// The reports of some accounts, as they would be sent now: the answer to vouchers.
+    pub(super) fn reports_of(
+        &self,
+        home: Region,
+        accounts: &[(AccountName, Generation)],
+    ) -> Result<Reports, HistoryError> {
+        let booked = |account: &AccountName, generation: &Generation| {
+            let notes = self.notes();
+            notes.get(account)?.books.get(generation)?.booked
+        };
+        let due: Vec<Due> = accounts
+            .iter()
+            .map(|(account, generation)| Due {
+                account: account.clone(),
+                generation: *generation,
+                after: booked(account, generation),
+            })
+            .collect();
+        Ok(self.write(home, &due)?.0)
+    }
+
+    /// From a report until the vouchers that answer it are here.
+    pub(super) fn refill(&self, home: Region) -> Span {
+        let round_trip = self.links.round_trip(home);
+        Span::from_micros(round_trip.as_micros().saturating_add(TAKING_UP.as_micros()))
+    }
+
+    /// What standing orders ask of books: to give back what has become free, and to end.
+    async fn do_as_told(&self, home: Region) {
+        let ledger = self.group.machine();
+        let mut obeying = Vec::new();
+        for book in ledger.allocations() {
+            let Some((mode, recall)) = book.standing_orders() else { continue };
+            let gives = matches!(mode, Mode::Strict | Mode::Ending);
+            let is_idle = !gives || (book.balance().available.is_zero() && mode == Mode::Strict);
+            if book.book_phase() != Some(BookPhase::Open) || (recall.is_none() && is_idle) {
+                continue;
+            }
+            let is_of_home = {
+                let mut notes = self.notes();
+                let known = notes.entry(book.name().clone()).or_default();
+                self.home_of(known, book.name()) == Some(home)
+            };
+            if is_of_home {
+                obeying.push((book.name().clone(), book.owner().generation));
+            }
+        }
+        let obeying = obeying.iter().map(|(account, generation)| self.obey(account, *generation));
+        join_all(obeying).await;
+    }
+}
+
+/// Whether nobody wants to hear of a book any more.
+fn has_ended(book: &Account, known: &AccountNotes) -> bool {
+    known.books.get(&book.owner().generation).is_some_and(|noted| noted.is_closed)
+}
+
+/// An interval, a little shorter or longer by chance, so that regions do not report in step.
+fn jittered(interval: Span) -> Duration {
+    let micros = interval.as_micros();
+    let spread = micros / JITTER_PARTS;
+    // Without randomness reports come in step, and nothing else is worse.
+    let chance = getrandom::u64().unwrap_or_default() % (2 * spread + 1);
+    Duration::from_micros(micros - spread + chance)
+}

@@ -1,0 +1,141 @@
+//! Whether a call can be decided in the region, and what its leader learns from calls.
+
+use std::time::Instant;
+
+use purser_ledger::{AccountName, Mode, OnExpiry};
+use purser_types::{Credits, Generation, IdempotencyKey, Owner, Region};
+
+use super::Outpost;
+use super::notes::AccountNotes;
+
+/// What can become of a call in the region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Chance {
+    /// The book of this generation can decide it, or has decided it before.
+    Here(Generation),
+    /// Credits are on their way.
+    Wait,
+    /// It is for home to decide.
+    Home,
+}
+
+impl Outpost {
+    /// What can become of a call that costs `cost`. Leads only.
+    pub(crate) fn chance(
+        &self,
+        account: &AccountName,
+        key: Option<&IdempotencyKey>,
+        cost: Credits,
+    ) -> Chance {
+        let now = self.group.now();
+        let seen = self.group.view(|ledger, _| {
+            if let Some(key) = key
+                && let Some((generation, _)) =
+                    ledger.generations(account).find(|(_, book)| book.knows_key(key, now))
+            {
+                return Some((generation, None));
+            }
+            let book = ledger.spendable(account)?;
+            Some((
+                book.owner().generation,
+                Some((book.right(), book.standing_orders(), book.heard_on_expiry())),
+            ))
+        });
+        let Some((generation, rights)) = seen else { return Chance::Home };
+        let Some((right, orders, on_expiry)) = rights else { return Chance::Here(generation) };
+        if orders.is_none_or(|(mode, _)| mode != Mode::Local) {
+            return Chance::Home;
+        }
+        let notes = self.notes();
+        let known = notes.get(account);
+        if on_expiry == Some(OnExpiry::TakeBack) && !self.has_lease(known, generation) {
+            return Chance::Home;
+        }
+        if cost <= right {
+            Chance::Here(generation)
+        } else if known.is_some_and(|known| known.is_asking) {
+            Chance::Wait
+        } else {
+            Chance::Home
+        }
+    }
+
+    fn has_lease(&self, known: Option<&AccountNotes>, generation: Generation) -> bool {
+        let until = known.and_then(|known| known.books.get(&generation)?.lease_until);
+        until.is_some_and(|until| self.now() < until)
+    }
+
+    /// Waits until home has answered what it was asked for an account.
+    pub(crate) async fn wait_for_home(&self, account: &AccountName, deadline: Instant) {
+        let answered = {
+            let notes = self.notes();
+            let known = notes.get(account).filter(|known| known.is_asking);
+            known.map(|known| std::sync::Arc::clone(&known.answered))
+        };
+        let Some(answered) = answered else { return };
+        let mut answered = std::pin::pin!(answered.notified());
+        answered.as_mut().enable();
+        let still = self.notes().get(account).is_some_and(|known| known.is_asking);
+        if still {
+            // Whether it was told or ran out of time, the caller looks again.
+            drop(tokio::time::timeout_at(deadline.into(), answered).await);
+        }
+    }
+
+    /// A call was decided in the region, and accepted. Home is asked for more at once if little is
+    /// left.
+    pub(crate) fn note_accepted(
+        &self,
+        account: &AccountName,
+        generation: Generation,
+        (cost, home): (Credits, Region),
+    ) {
+        let now = self.now();
+        let book = self.group.view(|ledger, _| ledger.book(account, generation).cloned());
+        let Some(book) = book else { return };
+        let mut notes = self.notes();
+        let known = notes.entry(account.clone()).or_default();
+        let noted = known.book(&book, now);
+        noted.demand.accepted(cost, now);
+        let is_low = book.right() < noted.low_water;
+        if is_low && !known.is_asking {
+            known.is_asking = true;
+            drop(notes);
+            self.report_soon(home);
+        }
+    }
+
+    /// The region is short: home is to hear of it at once.
+    pub(crate) fn ask_for_more(&self, account: &AccountName, home: Region) {
+        let has_book = self.group.view(|ledger, _| ledger.spendable(account).is_some());
+        if has_book {
+            self.notes().entry(account.clone()).or_default().is_asking = true;
+            self.report_soon(home);
+        }
+    }
+
+    /// What became of a call that was passed on to home because the region was short. What home has
+    /// accepted is demand of this region, though its book never saw it.
+    pub(crate) fn note_passed(&self, account: &AccountName, cost: Credits, status: u16) {
+        let now = self.now();
+        let book = self.group.view(|ledger, _| ledger.spendable(account).cloned());
+        let mut notes = self.notes();
+        let (Some(book), Some(known)) = (book, notes.get_mut(account)) else { return };
+        let demand = &mut known.book(&book, now).demand;
+        match status {
+            200..300 => demand.accepted_by_home(cost, now),
+            402 => demand.wanted(cost, now),
+            _ => (),
+        }
+    }
+
+    /// The bound that home last stated for an account.
+    pub(crate) fn bound(&self, account: &AccountName) -> Option<Credits> {
+        self.notes().get(account)?.bound
+    }
+
+    /// The account's allocation here of this generation.
+    pub(crate) fn owner_of(&self, generation: Generation) -> Owner {
+        self.owner(generation)
+    }
+}

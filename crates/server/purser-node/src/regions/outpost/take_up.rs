@@ -1,0 +1,179 @@
+//! Taking up what home says, and doing it.
+
+use futures_util::future::join_all;
+use purser_ledger::{
+    AccountName, HoldNumber, Mode, Operation, Recall, Refund, Rejection, Release, Return, Target,
+    Voucher, lease::region_deadline,
+};
+use purser_types::{Credits, Generation, Region, Span};
+
+use super::Outpost;
+use crate::regions::messages::{Answered, Told, Vouchers};
+use crate::tasks::chain;
+
+impl Outpost {
+    /// Takes up vouchers that home sends without having been asked, and answers with reports.
+    pub(crate) async fn take_vouchers(&self, vouchers: Vouchers) -> Answered {
+        if !self.leads() {
+            let leader = self.group.status().leader.map(|node| node.0);
+            return Answered::NotLeader { leader };
+        }
+        let Vouchers { home, told, .. } = vouchers;
+        let accounts: Vec<(AccountName, Generation)> =
+            told.iter().map(|told| (told.account.clone(), told.owner.generation)).collect();
+        self.take_up(home, told, None).await;
+        match self.reports_of(home, &accounts) {
+            Ok(reports) => Answered::Reports(reports),
+            Err(error) => Answered::NotNow { reason: chain(&error) },
+        }
+    }
+
+    /// Takes up what home says. `sent` is when the report left that it answers.
+    pub(super) async fn take_up(&self, home: Region, told: Vec<Told>, sent: Option<Span>) {
+        let taking = told.into_iter().map(|told| self.take_up_one(home, told, sent));
+        let is_urgent = join_all(taking).await.contains(&true);
+        if is_urgent {
+            self.report_soon(home);
+        }
+    }
+
+    /// Takes up what home says of one allocation; whether home should hear of it at once.
+    async fn take_up_one(&self, home: Region, told: Told, sent: Option<Span>) -> bool {
+        let Told { account, owner, booked, voucher, bound, is_closed } = told;
+        if owner.region != self.links.own() {
+            tracing::warn!(%home, "a voucher is for another region");
+            return false;
+        }
+        let generation = owner.generation;
+        let mut is_urgent = false;
+        if let Some(signed) = voucher {
+            match signed.open(&self.key) {
+                Ok(voucher) => is_urgent = self.accept(&account, generation, voucher).await,
+                Err(error) => {
+                    tracing::error!(%home, error = %chain(&error), "a voucher is refused");
+                    return false;
+                }
+            }
+        } else if is_closed {
+            self.end_unknown(&account, generation).await;
+        }
+        let now = self.now();
+        let refill = self.refill(home);
+        let book = self.group.view(|ledger, _| ledger.book(&account, generation).cloned());
+        let mut notes = self.notes();
+        let known = notes.entry(account).or_default();
+        known.bound = Some(bound);
+        if let Some(book) = book {
+            let term = book.heard_on_expiry().map(purser_ledger::OnExpiry::term);
+            let noted = known.book(&book, now);
+            noted.is_closed = is_closed;
+            if let Some(booked) = booked {
+                noted.booked = Some(booked.sequence);
+            }
+            if let (Some(sent), Some(term)) = (sent, term) {
+                let until = region_deadline(sent, term);
+                noted.lease_until = noted.lease_until.max(Some(until));
+            }
+            noted.note_grant(&book, refill);
+        }
+        known.note_answered();
+        is_urgent
+    }
+
+    /// Takes up a voucher and does what it asks; whether home should hear of it at once.
+    async fn accept(
+        &self,
+        account: &AccountName,
+        generation: Generation,
+        voucher: Voucher,
+    ) -> bool {
+        let reversals = voucher.reversals.clone();
+        let accepting =
+            self.propose(account, generation, Operation::Accept(Box::new(voucher))).await;
+        match accepting {
+            Ok(Ok(_) | Err(Rejection::NothingNew)) => (),
+            Ok(Err(rejection)) => {
+                let tenant = account.tenant.as_str();
+                tracing::warn!(tenant, %rejection, "a voucher was not taken up");
+                return false;
+            }
+            Err(error) => {
+                tracing::debug!(%error, "a voucher was not taken up");
+                return false;
+            }
+        }
+        let undoing = reversals.iter().map(|hold| self.undo(account, generation, *hold));
+        let has_undone = join_all(undoing).await.contains(&true);
+        self.obey(account, generation).await | has_undone
+    }
+
+    /// Does what the book's standing orders ask; whether anything was given back.
+    pub(super) async fn obey(&self, account: &AccountName, generation: Generation) -> bool {
+        let orders =
+            self.group.view(|ledger, _| ledger.book(account, generation)?.standing_orders());
+        let Some((mode, recall)) = orders else { return false };
+        let mut has_given = false;
+        if let Some(Recall { number, keep }) = recall {
+            let give = Operation::Return(Return { keep, recall: number });
+            has_given |= self.try_own(account, generation, give).await;
+        }
+        if matches!(mode, Mode::Strict | Mode::Ending) {
+            let give = Operation::Return(Return { keep: Credits::ZERO, recall: 0 });
+            has_given |= self.try_own(account, generation, give).await;
+        }
+        if mode == Mode::Ending {
+            has_given |= self.try_own(account, generation, Operation::Finish).await;
+        }
+        has_given
+    }
+
+    /// Undoes a hold or charge that had been decided elsewhere before: releases what it holds, and
+    /// refunds what it has spent.
+    async fn undo(&self, account: &AccountName, generation: Generation, hold: HoldNumber) -> bool {
+        let refund = |target| Operation::Refund(Refund { target, amount: None, away: None });
+        let acts = [
+            Operation::Release(Release { hold }),
+            refund(Target::Hold(hold)),
+            refund(Target::Charge(hold)),
+        ];
+        let mut has_undone = false;
+        for act in acts {
+            has_undone |= self.try_own(account, generation, act).await;
+        }
+        has_undone
+    }
+
+    /// Home is done with an allocation whose book goes on here: it serves nothing any more.
+    async fn end_unknown(&self, account: &AccountName, generation: Generation) {
+        let phase = self.group.view(|ledger, _| ledger.book(account, generation)?.book_phase());
+        if phase == Some(purser_ledger::BookPhase::Open) {
+            let tenant = account.tenant.as_str();
+            tracing::warn!(
+                tenant,
+                generation = generation.0,
+                "home has closed an allocation that is open"
+            );
+            self.try_own(account, generation, Operation::Seal).await;
+        }
+    }
+
+    /// Asks a book for something of the region's own, which may turn out to be not needed.
+    async fn try_own(
+        &self,
+        account: &AccountName,
+        generation: Generation,
+        operation: Operation,
+    ) -> bool {
+        match self.propose(account, generation, operation).await {
+            Ok(Ok(_)) => true,
+            Ok(Err(rejection)) => {
+                tracing::trace!(%rejection, "not needed");
+                false
+            }
+            Err(error) => {
+                tracing::debug!(%error, "the region could not do as told");
+                false
+            }
+        }
+    }
+}

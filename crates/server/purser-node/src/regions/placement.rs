@@ -1,0 +1,336 @@
+//! Placement as this node knows it: who is home of whom, followed into a cache, and changed by its
+//! group's leader.
+//!
+//! The group's voters stand in several regions, so a change takes a wide-area round trip; looking
+//! does not. The data path goes on without the group: what is known stays known. A tenant that the
+//! cache does not know is asked for, because "not known here" is not "not there".
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use purser_placement::{
+    Answer, Cache, ChangeNumber, Command, Operation, Outcome, PAGE_MAX, PeerAddress, Placement,
+    Refusal, Request, SetRegion, TenantPlacement,
+};
+use purser_raft::{
+    Group, GroupId, GroupSettings, Host, NodeId, ProposeError, RaftTimings, ReadError,
+};
+use purser_types::{Region, TenantId, codec};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::links::{AskError, Links};
+use super::messages::{Answered, Ask, Changed};
+use crate::groups::GroupsError;
+use crate::settings::{NodeSettings, RegionSettings};
+use crate::tasks::chain;
+
+/// The number of the Placement group. No region's groups get there.
+pub(crate) const PLACEMENT_GROUP: GroupId = GroupId(u32::MAX);
+
+/// How often a node of the group looks for changes, and others ask for them.
+const FOLLOW_EVERY: Duration = Duration::from_millis(250);
+
+/// How long one question about Placement may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// See the module's documentation.
+pub(crate) struct Directory {
+    node: NodeId,
+    voters: BTreeSet<NodeId>,
+    /// On the nodes that vote.
+    group: Option<Group<Placement>>,
+    links: Arc<Links>,
+    cache: RwLock<Cache>,
+    /// Whether the cache was whole once.
+    is_followed: watch::Sender<bool>,
+    /// The regions as the configuration has them.
+    regions: Vec<SetRegion>,
+}
+
+/// Why Placement could not be asked or changed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DirectoryError {
+    /// Its group has no leader that can be reached; nothing happened.
+    #[error("Placement cannot be reached: {0}")]
+    Unreachable(String),
+    /// It may have happened.
+    #[error("what became of the change is not known")]
+    Unknown,
+    /// It was refused.
+    #[error("Placement refuses it")]
+    Refused(#[source] Refusal),
+}
+
+impl Directory {
+    /// Opens the group, if this node votes in it.
+    pub(crate) async fn open(
+        host: &Host,
+        settings: &NodeSettings,
+        regions: &RegionSettings,
+        links: Arc<Links>,
+    ) -> Result<Self, GroupsError> {
+        let voters = regions.placement_voters.clone();
+        let group = if voters.contains(&settings.node) {
+            let group_settings =
+                GroupSettings { timings: Some(RaftTimings::WIDE), ..settings.group };
+            let group = host.group(PLACEMENT_GROUP, Placement::default(), group_settings).await;
+            let open_failed = |source| GroupsError::Open { group: PLACEMENT_GROUP, source };
+            let group = group.map_err(open_failed)?;
+            if settings.bootstrap {
+                let founded = group.bootstrap(voters.clone()).await;
+                let failed = |source| GroupsError::Bootstrap { group: PLACEMENT_GROUP, source };
+                founded.map_err(failed)?;
+            }
+            Some(group)
+        } else {
+            None
+        };
+        let shards = u16::try_from(settings.shards.get()).ok().and_then(std::num::NonZeroU16::new);
+        let shards = shards.expect("there are 1 to 1,024 shards");
+        let known = regions.numbers.keys().map(|region| SetRegion {
+            region: *region,
+            seen: ChangeNumber::NONE,
+            shards,
+            peers: addresses_in(settings, *region),
+        });
+        let regions = known.collect();
+        Ok(Self {
+            node: settings.node,
+            voters,
+            group,
+            links,
+            cache: RwLock::default(),
+            is_followed: watch::Sender::new(false),
+            regions,
+        })
+    }
+
+    /// Who is home of a tenant, as far as this node knows; nothing if it knows no such tenant.
+    pub(crate) fn known_home(&self, tenant: &TenantId) -> Option<TenantPlacement> {
+        let cache = self.cache.read().unwrap_or_else(PoisonError::into_inner);
+        cache.home_of(tenant).known.cloned()
+    }
+
+    /// Who is home of a tenant; nothing if there is no such tenant now. Asks the group's leader if
+    /// this node knows of none.
+    pub(crate) async fn home_of(
+        &self,
+        tenant: &TenantId,
+        deadline: Instant,
+    ) -> Result<Option<TenantPlacement>, DirectoryError> {
+        if let Some(known) = self.known_home(tenant) {
+            return Ok(Some(known));
+        }
+        let found =
+            match self.ask_leader(&Ask::PlacementOf { tenant: tenant.clone() }, deadline).await? {
+                Answered::Tenant(found) => found,
+                _ => return Err(DirectoryError::Unreachable("a foreign answer".to_owned())),
+            };
+        if let Some(placement) = &found {
+            self.learn(tenant, placement);
+        }
+        Ok(found)
+    }
+
+    /// Asks for a change of one tenant. Gives its placement from then on.
+    pub(crate) async fn change(
+        &self,
+        tenant: &TenantId,
+        operation: Operation,
+        deadline: Instant,
+    ) -> Result<TenantPlacement, DirectoryError> {
+        let request = Request { tenant: tenant.clone(), operation };
+        let command = codec::encode(&Command::Tenants(vec![request]));
+        let ask = Ask::PlacementChange { command: command.into() };
+        let Answered::Changed(mut changed) = self.ask_leader(&ask, deadline).await? else {
+            return Err(DirectoryError::Unreachable("a foreign answer".to_owned()));
+        };
+        let Changed { refusal, placement } = changed.pop().ok_or(DirectoryError::Unknown)?;
+        if let Some(placement) = &placement {
+            self.learn(tenant, placement);
+        }
+        match (refusal, placement) {
+            (None, Some(placement)) => Ok(placement),
+            (Some(refusal), _) => Err(DirectoryError::Refused(refusal)),
+            (None, None) => Err(DirectoryError::Unknown),
+        }
+    }
+
+    /// Follows the group and makes known what the configuration says of regions, until `stopping`.
+    pub(crate) async fn follow(&self, stopping: CancellationToken) {
+        let mut ticks = tokio::time::interval(FOLLOW_EVERY);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased;
+                () = stopping.cancelled() => return,
+                _ = ticks.tick() => (),
+            }
+            self.follow_once().await;
+            self.make_regions_known().await;
+        }
+    }
+
+    /// Resolves when all of Placement was known once, every region of the configuration in it.
+    pub(crate) async fn followed(&self) {
+        let mut followed = self.is_followed.subscribe();
+        // The sender is in this very value.
+        drop(followed.wait_for(|is_followed| *is_followed).await);
+    }
+
+    async fn follow_once(&self) {
+        loop {
+            let after = self.cache.read().unwrap_or_else(PoisonError::into_inner).cursor();
+            let changes = match &self.group {
+                Some(group) => group.view(|placement, _| placement.changes_after(after, PAGE_MAX)),
+                None => match self.ask_voters(&Ask::PlacementChanges { after }).await {
+                    Ok(Answered::Changes(changes)) => changes,
+                    Ok(_) | Err(_) => return,
+                },
+            };
+            let is_whole = changes.through == changes.latest;
+            if changes.through != after || changes.after != after {
+                self.cache.write().unwrap_or_else(PoisonError::into_inner).apply(changes);
+            }
+            if is_whole {
+                let cache = self.cache.read().unwrap_or_else(PoisonError::into_inner);
+                self.is_followed.send_replace(cache.regions().count() == self.regions.len());
+                return;
+            }
+        }
+    }
+
+    /// What the leader of the group does once: every region of the configuration gets known.
+    async fn make_regions_known(&self) {
+        let Some(group) = &self.group else { return };
+        if group.status().leader != Some(self.node) {
+            return;
+        }
+        let missing = |region: &&SetRegion| {
+            group.view(|placement, _| placement.region(region.region).is_none())
+        };
+        for region in self.regions.iter().filter(missing) {
+            let command = Bytes::from(codec::encode(&Command::SetRegion(region.clone())));
+            if let Err(error) = group.propose(command, Instant::now() + PATIENCE).await {
+                tracing::debug!(region = %region.region, %error, "a region did not get known");
+                return;
+            }
+        }
+    }
+
+    fn learn(&self, tenant: &TenantId, placement: &TenantPlacement) {
+        let mut cache = self.cache.write().unwrap_or_else(PoisonError::into_inner);
+        let after = cache.cursor();
+        let change = purser_placement::Change::Tenant {
+            tenant: tenant.clone(),
+            placement: placement.clone(),
+        };
+        // A page that reaches no further than what is known: it teaches one tenant and nothing else.
+        let page = purser_placement::Changes {
+            after,
+            through: after,
+            latest: placement.change.max(after),
+            changes: vec![change],
+        };
+        cache.apply(page);
+    }
+
+    /// Asks whoever leads the group, here or elsewhere.
+    async fn ask_leader(&self, ask: &Ask, deadline: Instant) -> Result<Answered, DirectoryError> {
+        let deadline = deadline.min(Instant::now() + PATIENCE);
+        loop {
+            let answered = match self.leader_here() {
+                true => self.answer(ask.clone(), deadline).await,
+                false => self.ask_voters(ask).await?,
+            };
+            match answered {
+                Answered::NotLeader { .. } | Answered::NotNow { .. }
+                    if Instant::now() < deadline =>
+                {
+                    tokio::time::sleep(FOLLOW_EVERY).await;
+                }
+                Answered::NotLeader { .. } => {
+                    return Err(DirectoryError::Unreachable("nobody leads it".to_owned()));
+                }
+                Answered::NotNow { reason } => return Err(DirectoryError::Unreachable(reason)),
+                Answered::Unknown => return Err(DirectoryError::Unknown),
+                answered => return Ok(answered),
+            }
+        }
+    }
+
+    fn leader_here(&self) -> bool {
+        self.group.as_ref().is_some_and(|group| group.status().leader == Some(self.node))
+    }
+
+    /// Asks the group's voters, the leader first where it is known.
+    async fn ask_voters(&self, ask: &Ask) -> Result<Answered, DirectoryError> {
+        let leader = self.group.as_ref().and_then(|group| group.status().leader);
+        let voters = leader.into_iter().chain(self.voters.iter().copied());
+        let voters = voters.filter(|voter| *voter != self.node).collect();
+        let deadline = Instant::now() + PATIENCE;
+        let own = self.links.own();
+        match self.links.ask_any(voters, (own, None), ask, deadline).await {
+            Ok(answered) => Ok(answered),
+            Err(AskError::Unknown(_)) if matches!(ask, Ask::PlacementChange { .. }) => {
+                Err(DirectoryError::Unknown)
+            }
+            Err(error) => Err(DirectoryError::Unreachable(chain(&error))),
+        }
+    }
+
+    /// Answers what another node asks about Placement.
+    pub(crate) async fn answer(&self, ask: Ask, deadline: Instant) -> Answered {
+        let Some(group) = &self.group else { return Answered::NotLeader { leader: None } };
+        match ask {
+            Ask::PlacementChanges { after } => Answered::Changes(
+                group.view(|placement, _| placement.changes_after(after, PAGE_MAX)),
+            ),
+            Ask::PlacementOf { tenant } => match group.read_barrier(deadline).await {
+                Ok(()) => {
+                    Answered::Tenant(group.view(|placement, _| placement.tenant(&tenant).cloned()))
+                }
+                Err(ReadError::NotLeader { leader }) => not_leader(leader),
+                Err(error) => Answered::NotNow { reason: chain(&error) },
+            },
+            Ask::PlacementChange { command } => {
+                // A new leader may be asked before it has looked.
+                self.make_regions_known().await;
+                let command: Vec<u8> = command.into();
+                answer_change(group.propose(command.into(), deadline).await)
+            }
+            Ask::Pulse | Ask::Reports(_) | Ask::Vouchers(_) => {
+                Answered::NotNow { reason: "that is no question about Placement".to_owned() }
+            }
+        }
+    }
+}
+
+fn answer_change(answer: Result<Answer, ProposeError>) -> Answered {
+    let changed =
+        |outcome: Outcome| Changed { refusal: outcome.result.err(), placement: outcome.placement };
+    match answer {
+        Ok(Answer::Tenants(outcomes)) => {
+            Answered::Changed(outcomes.into_iter().map(changed).collect())
+        }
+        Ok(Answer::Region(_)) => Answered::Changed(Vec::new()),
+        Err(ProposeError::NotLeader { leader }) => not_leader(leader),
+        Err(ProposeError::OutcomeUnknown) => Answered::Unknown,
+        Err(error) => Answered::NotNow { reason: chain(&error) },
+    }
+}
+
+fn not_leader(leader: Option<NodeId>) -> Answered {
+    Answered::NotLeader { leader: leader.map(|node| node.0) }
+}
+
+/// Where the nodes of a region are reached, as far as `settings` say.
+fn addresses_in(settings: &NodeSettings, region: Region) -> Vec<PeerAddress> {
+    let peers = settings.peers.values().filter(|peer| peer.region == region);
+    let own = (settings.region == region).then(|| settings.peer_listen.to_string());
+    let addresses = peers.map(|peer| peer.address.clone()).chain(own);
+    addresses.filter_map(|address| PeerAddress::parse(&address).ok()).collect()
+}
