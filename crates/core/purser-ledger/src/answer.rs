@@ -7,6 +7,7 @@ use crate::balance::Balance;
 use crate::digest::Digest16;
 use crate::entry::Entry;
 use crate::lot::Lot;
+use crate::moving::{MoveRefusal, MoveStep};
 use crate::rejection::Rejection;
 
 /// The answer to a [`Command`](crate::Command).
@@ -19,6 +20,8 @@ pub enum Answer {
         /// That many.
         accounts: u32,
     },
+    /// Of a step of a move.
+    Move(Result<MoveStep, MoveRefusal>),
     /// Who decides a call that a region wants to pass on.
     PassedOn(PassedOn),
 }
@@ -30,6 +33,13 @@ pub enum PassedOn {
     ToHome,
     /// The book of this generation has, and has the answer.
     Decided(Generation),
+}
+
+impl Answer {
+    /// The outcomes of items; nothing if the command had none.
+    pub fn into_outcomes(self) -> Option<Vec<Outcome>> {
+        if let Self::Account(outcomes) = self { Some(outcomes) } else { None }
+    }
 }
 
 /// How one item ended.

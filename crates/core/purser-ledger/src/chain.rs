@@ -3,6 +3,9 @@
 //! Each record points back to the one before it in its account, so an account can be read backwards
 //! from its head; and the account remembers where every 64th entry is, so that no walk is long.
 
+use std::collections::VecDeque;
+
+use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 use purser_types::{HistoryError, HistoryReader, Position, Sequence};
 
@@ -10,6 +13,7 @@ use crate::account::AccountNumber;
 use crate::codec;
 use crate::digest::{Digest32, hash_of};
 use crate::entry::Entry;
+use crate::moving::ImportPart;
 
 /// How far apart the remembered places are: a quarter of a byte an entry, and 32 reads a look-up.
 pub(crate) const MARK_EVERY: u64 = 64;
@@ -27,6 +31,39 @@ pub struct Record {
     #[n(2)]
     #[cbor(with = "minicbor::bytes")]
     pub entry: Vec<u8>,
+}
+
+/// The most bytes of entries in one part of an import or of a tail: it fits into one Raft entry with
+/// room to spare.
+const PAGE_BYTES: usize = 256 << 10;
+
+/// The bytes of the entries after `after`, as they were written, oldest first, given the last of them:
+/// as many as fit into one part, and at least one if there is one.
+pub(crate) fn page_after(
+    last: Link,
+    after: Sequence,
+    history: &dyn HistoryReader,
+) -> Result<Vec<ByteVec>, HistoryError> {
+    let mut oldest = VecDeque::new();
+    let mut next = Some(last);
+    while let Some(Link { sequence, position }) = next.filter(|link| link.sequence > after) {
+        oldest.push_front(position);
+        oldest.truncate(ImportPart::COUNT_MAX);
+        let previous = Record::read(history, position)?.previous;
+        let sequence = Sequence(sequence.0.saturating_sub(1));
+        next = previous.map(|position| Link { sequence, position });
+    }
+    let mut page: Vec<ByteVec> = Vec::with_capacity(oldest.len());
+    let mut bytes = 0_usize;
+    for position in oldest {
+        let entry = Record::read(history, position)?.entry;
+        bytes = bytes.saturating_add(entry.len());
+        if bytes > PAGE_BYTES && !page.is_empty() {
+            break;
+        }
+        page.push(entry.into());
+    }
+    Ok(page)
 }
 
 /// An entry with its hash.

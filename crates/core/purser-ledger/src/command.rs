@@ -15,6 +15,7 @@ use purser_types::{
 
 pub use self::allocating::{Allocate, Return, SetAllocation, TakeBack, Transfer, WriteOff};
 use crate::digest::{Digest16, digest16};
+use crate::moving::{Departure, Import, Stay, StepDown, TailPage, TakeHome, WriteOffTail};
 use crate::policy::{Policy, PolicyChange};
 use crate::protocol::{Report, Voucher};
 
@@ -70,6 +71,15 @@ pub enum Command {
         #[n(2)]
         retention: Span,
     },
+    /// Takes over a part of an account whose home is in another group.
+    #[n(3)]
+    Import(#[n(0)] Import),
+    /// Makes this group the home of an account that it has taken over.
+    #[n(4)]
+    TakeHome(#[n(0)] TakeHome),
+    /// Ends an account here whose home is elsewhere by now.
+    #[n(5)]
+    StepDown(#[n(0)] StepDown),
 }
 
 impl Command {
@@ -265,6 +275,18 @@ pub enum Operation {
     /// At home: asks credits back from one region for another, which gets what comes back of them.
     #[n(24)]
     Transfer(#[n(0)] Transfer),
+    /// At home: stops the account for a move. From then on all is refused but [`Operation::Stay`].
+    #[n(25)]
+    Stop(#[n(0)] Departure),
+    /// At home: goes on under a new epoch, because a move was given up.
+    #[n(26)]
+    Stay(#[n(0)] Stay),
+    /// At home: books what a lost home had decided.
+    #[n(27)]
+    BookTail(#[n(0)] TailPage),
+    /// At home: gives up on what a lost home had decided.
+    #[n(28)]
+    WriteOffTail(#[n(0)] WriteOffTail),
 }
 
 /// See [`Operation::Open`].

@@ -16,8 +16,9 @@ use crate::codec;
 use crate::command::{AccountName, LotNumber, Metadata};
 use crate::digest::{Digest16, Digest32, digest32, hash_of};
 use crate::hold::Hold;
-use crate::home::{Allocation, Settlement, SettlementClass};
+use crate::home::{Allocation, HomeChange, Settlement, SettlementClass, Tail, TailRun};
 use crate::lot::{Lot, LotTerms};
+use crate::moving::Departure;
 use crate::protocol::Voucher;
 use crate::standing::Standing;
 
@@ -61,8 +62,8 @@ pub struct Entry {
     #[n(11)]
     #[cbor(with = "minicbor::bytes")]
     pub prev_hash: Digest32,
-    /// In a region: of the request under `key`, so that home knows the same request when it sees it
-    /// from elsewhere.
+    /// Of the request under `key`, so that home knows the same request when it sees it from a region
+    /// or from a home that was lost, and remembers the decision when it takes the account over.
     #[n(12)]
     #[cbor(with = "minicbor::bytes")]
     pub fingerprint: Option<Digest16>,
@@ -377,11 +378,23 @@ pub enum Fact {
     /// At home: an allocation was ended of which nothing more will be heard.
     #[n(30)]
     WrittenOff(#[n(0)] Box<Allocation>),
+    /// The account stopped, for a move: the last entry under an epoch.
+    #[n(31)]
+    HomeStopped(#[n(0)] Departure),
+    /// An epoch began.
+    #[n(32)]
+    HomeMoved(#[n(0)] Box<HomeChange>),
+    /// Entries of a lost home were booked.
+    #[n(33)]
+    TailBooked(#[n(0)] Box<TailRun>),
+    /// What a lost home may have decided besides was given up.
+    #[n(34)]
+    TailWrittenOff(#[n(0)] Box<Tail>),
 }
 
 impl Fact {
     /// The entry's kind, as the API names it.
-    pub const fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> &'static str {
         match self {
             Self::Opened { .. } => "open",
             Self::Granted(_) => "grant",
@@ -413,6 +426,10 @@ impl Fact {
             Self::AllocationSealed => "seal",
             Self::AllocationFinished => "finish",
             Self::WrittenOff(_) => "write_off",
+            Self::HomeStopped(_) => "home_stopped",
+            Self::HomeMoved(change) => change.began.kind(),
+            Self::TailBooked(run) => run.kind(),
+            Self::TailWrittenOff(_) => "tail_write_off",
         }
     }
 
@@ -463,10 +480,16 @@ impl Fact {
             Self::Settled(settlement) => {
                 Subject { new_lot: settlement.regrant.as_ref(), ..Subject::OTHER }
             }
+            Self::HomeMoved(change) => {
+                Subject { standing: Some(&change.standing), ..Subject::OTHER }
+            }
+            Self::TailBooked(run) => Subject { hold: run.spend.as_ref(), ..Subject::OTHER },
             Self::LotEffective(_)
             | Self::LotExpired(_)
             | Self::Voided { .. }
             | Self::AdjustedDown
+            | Self::HomeStopped(_)
+            | Self::TailWrittenOff(_)
             | Self::Allocated(_)
             | Self::AllocationSet(_)
             | Self::TakenBack(_)
@@ -482,6 +505,8 @@ impl Fact {
     pub(crate) fn reclaims(&self) -> bool {
         if let Self::Settled(settlement) = self {
             settlement.class == SettlementClass::Reclaim
+        } else if let Self::TailBooked(run) = self {
+            run.reclaims()
         } else {
             matches!(self, Self::Reclaimed(_))
         }

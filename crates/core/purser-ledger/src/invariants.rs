@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use purser_types::{Credits, Region, Sequence};
 
-use crate::account::{Account, Due, HoldKey, Side, dues_of_lot, end_of_hold};
+use crate::account::{Account, AccountNumber, Debt, Due, HoldKey, Side, dues_of_lot, end_of_hold};
 use crate::command::LotNumber;
 use crate::hold::{Hold, Source};
 use crate::ledger::Ledger;
@@ -27,42 +27,64 @@ pub struct Violation {
 
 /// Checks everything there is to check about an account.
 pub fn check(account: &Account) -> Result<(), Violation> {
+    no_credits_beside_debt(account)?;
+    check_entry_by_entry(account)
+}
+
+/// What is true after every entry, also within an operation.
+fn check_entry_by_entry(account: &Account) -> Result<(), Violation> {
     conservation(account)?;
     lots_add_up(account)?;
     spends_add_up(account)?;
     agenda_is_true(account)?;
-    no_credits_beside_debt(account)?;
     debts_add_up(account)?;
     burn_down_order_is_true(account)?;
-    allocations_add_up(account)
+    allocations_add_up(account)?;
+    homes_follow(account)?;
+    tails_are_covered(account)
 }
 
 /// Checks every account of a ledger, and what holds them together.
 pub fn check_ledger(ledger: &Ledger) -> Result<(), Violation> {
+    let arriving: BTreeSet<_> = ledger.arriving().collect();
     for account in ledger.accounts() {
-        check(account)?;
+        // What has been taken over so far may end within an operation.
+        if arriving.contains(&account.number()) {
+            check_entry_by_entry(account)?;
+        } else {
+            check(account)?;
+        }
     }
-    group_agenda_is_true(ledger)?;
-    group_overview_is_true(ledger)
+    group_agenda_is_true(ledger, &arriving)?;
+    group_overview_is_true(ledger, &arriving)
 }
 
-/// INV-11: the group's agenda names each account once, at the instant at which it is next due.
-fn group_agenda_is_true(ledger: &Ledger) -> Result<(), Violation> {
+/// INV-11: the group's agenda names each account once, at the instant at which it is next due; none
+/// that has stopped, and none that is still being taken over.
+fn group_agenda_is_true(
+    ledger: &Ledger,
+    arriving: &BTreeSet<AccountNumber>,
+) -> Result<(), Violation> {
     let next = |account: &Arc<Account>| Some((account.next_due()?, account.number()));
-    let expected: BTreeSet<_> = ledger.accounts().filter_map(next).collect();
+    let here = ledger.accounts().filter(|account| !arriving.contains(&account.number()));
+    let expected: BTreeSet<_> = here.filter_map(next).collect();
     let actual: BTreeSet<_> = ledger.agenda().collect();
     holds(11, expected == actual, || format!("agenda {actual:?}, expected {expected:?}"))
 }
 
 /// INV-15: the group lists exactly the accounts that regions have something of, and what is owed
 /// besides adds up to what it says.
-fn group_overview_is_true(ledger: &Ledger) -> Result<(), Violation> {
+fn group_overview_is_true(
+    ledger: &Ledger,
+    arriving: &BTreeSet<AccountNumber>,
+) -> Result<(), Violation> {
+    let here = || ledger.accounts().filter(|account| !arriving.contains(&account.number()));
     let expected: Vec<_> =
-        ledger.accounts().filter(|it| it.has_to_do_with_regions()).map(|it| it.number()).collect();
+        here().filter(|it| it.has_to_do_with_regions()).map(|it| it.number()).collect();
     let actual: Vec<_> = ledger.accounts_with_allocations().map(|it| it.number()).collect();
     holds(15, expected == actual, || format!("listed {actual:?}, expected {expected:?}"))?;
     let (owed, stated) =
-        (total(ledger.accounts().map(|it| it.allowed_debt())), ledger.overspend().allowed_debt);
+        (total(here().map(|it| it.allowed_debt())), ledger.overspend().allowed_debt);
     holds(15, owed == stated, || format!("{owed} are owed without a region, {stated} stated"))
 }
 
@@ -187,9 +209,14 @@ fn no_credits_beside_debt(account: &Account) -> Result<(), Violation> {
 fn debts_add_up(account: &Account) -> Result<(), Violation> {
     let Ok(home) = account.home_side() else { return Ok(()) };
     let away = account.debts.iter().map(|(_, debt)| debt);
-    let away = away.filter(|debt| debt.debtor.allocation != Sequence::ZERO);
+    let away = away.filter(|debt| debt.is_realised);
     let (away, realised) = (total(away.map(|debt| debt.amount)), total([home.realised]));
-    holds(8, away == realised, || format!("{away} owed for regions, {realised} realised"))?;
+    holds(8, away == realised, || {
+        format!("{away} owed for regions and lost homes, {realised} realised")
+    })?;
+    let all_are = |debt: &Debt| debt.is_realised || debt.debtor.allocation == Sequence::ZERO;
+    let of_regions = account.debts.iter().all(|(_, debt)| all_are(debt));
+    holds(8, of_regions, || "debt of a region's spend is not realised".to_owned())?;
     let listed = total(account.debts.iter().map(|(_, debt)| debt.amount));
     let owed = total([account.balance.debt]);
     holds(8, listed == owed, || format!("{listed} listed, {owed} owed"))?;
@@ -240,6 +267,31 @@ fn allocations_add_up(account: &Account) -> Result<(), Violation> {
     Ok(())
 }
 
+/// INV-16: each epoch is later than the one before it, and the last is the one that is decided under.
+fn homes_follow(account: &Account) -> Result<(), Violation> {
+    let Ok(home) = account.home_side() else { return Ok(()) };
+    let epochs: Vec<_> = home.spans.iter().map(|span| (span.from, span.epoch)).collect();
+    let ascend = epochs.is_sorted_by(|before, after| before.0 < after.0 && before.1 < after.1);
+    holds(16, ascend, || format!("the epochs are {epochs:?}"))?;
+    let last = home.spans.last().map_or(home.epoch, |span| span.epoch);
+    holds(16, last == home.epoch, || format!("{last:?} began last, {:?} is now", home.epoch))?;
+    let stopped = home.stopped.map_or(home.epoch, |stop| stop.epoch);
+    holds(16, stopped == home.epoch, || format!("{stopped:?} stopped, {:?} is now", home.epoch))
+}
+
+/// INV-17: what was booked of a tail is no more than was set aside for it, and its fork lies in the
+/// chain.
+fn tails_are_covered(account: &Account) -> Result<(), Violation> {
+    let Ok(home) = account.home_side() else { return Ok(()) };
+    for tail in home.tails.values() {
+        holds(17, tail.debited <= tail.quarantine, || format!("{tail:?}"))?;
+        let (fork, last) = (tail.forked_at, account.head.sequence);
+        let lies_within = fork < last && tail.epoch < home.epoch;
+        holds(17, lies_within, || format!("{tail:?} of {last:?}, {:?}", home.epoch))?;
+    }
+    Ok(())
+}
+
 fn total(amounts: impl IntoIterator<Item = Credits>) -> u128 {
     amounts.into_iter().fold(0, |sum, amount| sum.saturating_add(u128::from(amount.get())))
 }
@@ -255,7 +307,7 @@ fn violation(number: u8, detail: String) -> Violation {
 #[cfg(test)]
 mod tests {
     use purser_types::{
-        History, HistoryError, HistoryReader, LogTime, OperationId, Position, Region, Span,
+        Epoch, History, HistoryError, HistoryReader, LogTime, OperationId, Position, Region, Span,
         TenantId, Unit,
     };
 
@@ -357,9 +409,20 @@ mod tests {
         });
         check_notices(8, |account| {
             let hold = account.holds.first().unwrap().1.number;
-            let debt = crate::account::Debt { debtor: HoldKey::own(hold), amount: credits(1) };
+            let debtor = HoldKey::own(hold);
+            let debt = Debt { debtor, amount: credits(1), is_realised: false };
             account.debts.insert(Sequence(4), debt);
         });
         check_notices(9, |account| account.draw_order = purser_types::CowMap::default());
+        check_notices(16, |account| {
+            account.home_side_mut().unwrap().stopped =
+                Some(crate::Departure { epoch: Epoch(7), to: Region::parse("eu").unwrap() });
+        });
+        check_notices(17, |account| {
+            let (eu, last) = (Region::parse("eu").unwrap(), crate::Booked::default());
+            let tail = crate::Tail::new(eu, Epoch(0), last, credits(5));
+            let home = account.home_side_mut().unwrap();
+            home.tails.insert(tail.epoch, crate::Tail { debited: credits(6), ..tail });
+        });
     }
 }

@@ -1,9 +1,11 @@
 //! A group's ledger: its accounts, and the machine that consensus hosts.
 
 mod marks;
+mod moving;
 mod overview;
 mod passing;
 
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -15,13 +17,17 @@ use purser_types::{
 
 pub(crate) use self::marks::Mark;
 use self::marks::Marks;
+pub(crate) use self::moving::Arrival;
 pub use self::overview::Overspend;
 use self::overview::{Overview, Part};
-use crate::account::{Account, AccountNumber, Digested, Piece, Scribe, pieces_of_marks};
+use crate::account::{
+    Account, AccountNumber, Digested, Piece, Scribe, pieces_of_gone, pieces_of_marks,
+};
 use crate::answer::{Answer, Outcome};
 use crate::codec;
 use crate::command::{AccountName, Command, Item, Operation};
 use crate::digest::{Digest16, Digest32, digest16, digest32};
+use crate::moving::Gone;
 use crate::rejection::Rejection;
 use crate::standing::Standing;
 
@@ -40,6 +46,12 @@ pub struct Ledger {
     /// Calls that this region has passed on to home.
     marks: Marks,
     overview: Overview,
+    /// Accounts that are being taken over from other groups: a few at a time.
+    arrivals: BTreeMap<AccountName, Arrival>,
+    /// Accounts that are not here any more.
+    gone: CowMap<(AccountName, AccountNumber), Gone>,
+    /// The highest number of those: no number is given out twice.
+    last_gone: AccountNumber,
 }
 
 /// The rules by which this release decides. Replicas of one group must decide alike, so a change of
@@ -135,6 +147,9 @@ impl Ledger {
             Command::PassOn { account, item, retention } => {
                 Ok(Answer::PassedOn(self.pass_on(account, item, *retention)))
             }
+            Command::Import(asked) => Ok(Answer::Move(self.import(asked, &mut scribe)?)),
+            Command::TakeHome(asked) => Ok(Answer::Move(self.take_home(asked, &mut scribe)?)),
+            Command::StepDown(asked) => Ok(Answer::Move(self.step_down(asked))),
         }
     }
 
@@ -164,8 +179,10 @@ impl Ledger {
         if let Some(number) = self.numbers.get(&digest) {
             return Ok(*number);
         }
-        let last = self.accounts.iter().next_back().map(|(number, _)| number.0);
-        let number = AccountNumber(last.unwrap_or(0).saturating_add(1));
+        if generation == Generation::HOME {
+            self.refuse_elsewhere(name)?;
+        }
+        let number = self.next_number();
         let account = match items {
             [Item { operation: Operation::Open(open), .. }] if generation == Generation::HOME => {
                 Account::new(number, name.clone(), Standing::unopened(open.home))
@@ -187,6 +204,15 @@ impl Ledger {
         };
         self.add(number, account);
         Ok(number)
+    }
+
+    /// Refuses what is asked of an account that has its home elsewhere, as far as is known here.
+    fn refuse_elsewhere(&self, name: &AccountName) -> Result<(), Rejection> {
+        if self.arrivals.contains_key(name) {
+            return Err(Rejection::DecidedElsewhere);
+        }
+        let away = self.away(name);
+        away.map_or(Ok(()), |(home, epoch)| Err(Rejection::HomeMoved { home, epoch }))
     }
 
     fn add(&mut self, number: AccountNumber, account: Account) {
@@ -270,9 +296,15 @@ impl Machine for Ledger {
         let preamble = codec::encode(&Preamble { log_time: self.log_time, accounts, rules: RULES });
         let numbers: Vec<Arc<Account>> =
             self.accounts.iter().map(|(_, account)| Arc::clone(account)).collect();
-        let pieces = numbers.into_iter().flat_map(Account::pieces);
+        let arrivals: BTreeMap<AccountNumber, Arrival> =
+            self.arrivals.values().map(|arrival| (arrival.number, *arrival)).collect();
+        let pieces = numbers.into_iter().flat_map(move |account| {
+            let arrival = arrivals.get(&account.number()).copied();
+            account.pieces(arrival)
+        });
         let marks = pieces_of_marks(self.marks.pairs());
-        Box::new(codec::pack(std::iter::once(preamble).chain(marks).chain(pieces)))
+        let gone = pieces_of_gone(self.gone.clone());
+        Box::new(codec::pack(std::iter::once(preamble).chain(marks).chain(gone).chain(pieces)))
     }
 
     fn restore(chunks: &mut dyn Iterator<Item = Vec<u8>>) -> Result<Self, CorruptSnapshot> {
@@ -293,6 +325,7 @@ struct Restoring {
     preamble: Option<Preamble>,
     ledger: Ledger,
     account: Option<Account>,
+    arrival: Option<Arrival>,
 }
 
 impl Restoring {
@@ -308,6 +341,17 @@ impl Restoring {
                 self.account = Some(Account::from_header(*header));
                 Ok(())
             }
+            (Piece::Gone(gone), _) => {
+                for (name, number, gone) in gone {
+                    self.ledger.last_gone = self.ledger.last_gone.max(number);
+                    self.ledger.gone.insert((name, number), gone);
+                }
+                Ok(())
+            }
+            (Piece::Arrival(arrival), _) => {
+                self.arrival = Some(arrival);
+                Ok(())
+            }
             (Piece::PassedOn(marks), _) => {
                 let marks = marks.into_iter().map(Digested::into_pair);
                 marks.for_each(|(call, kept)| self.ledger.marks.add(call, kept));
@@ -321,6 +365,11 @@ impl Restoring {
     fn end_account(&mut self) {
         let Some(account) = self.account.take() else { return };
         let ledger = &mut self.ledger;
+        if let Some(arrival) = self.arrival.take() {
+            ledger.arrivals.insert(account.name().clone(), arrival);
+            ledger.accounts.insert(account.number(), Arc::new(account));
+            return;
+        }
         ledger.replace(account.number(), Part::default(), Part::of(&account));
         ledger.add(account.number(), account);
     }

@@ -29,6 +29,7 @@ pub mod invariants;
 pub mod lease;
 mod ledger;
 mod lot;
+mod moving;
 mod policy;
 mod protocol;
 mod region;
@@ -37,6 +38,7 @@ pub mod scenario;
 mod sizing;
 mod standing;
 mod time_ring;
+mod unacknowledged;
 
 pub use account::{Account, AccountNumber, AsOf, CheckVerdict, Head};
 pub use answer::{Answer, Last, Outcome, PassedOn, Receipt};
@@ -52,11 +54,15 @@ pub use digest::{Digest16, Digest32, hash_of};
 pub use entry::{Bucket, Entry, Fact, Move, Posting, allocation_genesis, genesis_hash};
 pub use hold::{Hold, HoldKind, HoldState, Portion, Source, Spend};
 pub use home::{
-    AllocatedLot, Allocation, AllocationStatus, Bound, PendingTransfer, SameRequest, Settlement,
-    SettlementClass, Shipped,
+    AllocatedLot, Allocation, AllocationStatus, Bound, EpochBegan, Fate, HomeChange, HomeSpan,
+    LostEntry, PendingTransfer, SameRequest, Settlement, SettlementClass, Shipped, Tail, TailRun,
 };
 pub use ledger::{Ledger, Overspend};
 pub use lot::{Lot, LotPhase, LotStatus, LotTerms};
+pub use moving::{
+    Departure, EntrylessDecision, Gone, Import, ImportPart, ImportProgress, KeyMemory, MoveRefusal,
+    MoveStep, Stay, StepDown, TailPage, TakeHome, Way, WriteOffTail,
+};
 pub use policy::{OnExpiry, Policy, PolicyChange, RefundExpired};
 pub use protocol::{Booked, Mode, Recall, Report, Voucher, VoucherLot};
 pub use purser_types::codec;
@@ -67,3 +73,4 @@ pub use sizing::{
     Rate, Share, Shortfall, Tuning, Waiting,
 };
 pub use standing::{AccountStatus, Standing};
+pub use unacknowledged::{Unacknowledged, counted};

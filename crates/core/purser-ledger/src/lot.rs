@@ -200,6 +200,17 @@ impl Lot {
         *to = to.checked_add(step.amount).expect("INV-2: a lot's parts stay within its amount");
     }
 
+    /// Like [`Lot::evolve`], and tells whether the lot has what it gives.
+    pub(crate) fn could_evolve(&mut self, step: &Move) -> bool {
+        let from = self.figure(step.from);
+        let Some(left) = from.checked_sub(step.amount) else { return false };
+        *from = left;
+        let to = self.figure(step.to);
+        let Some(sum) = to.checked_add(step.amount) else { return false };
+        *to = sum;
+        true
+    }
+
     /// The lot after it was taken back by `moves`.
     pub(crate) fn voided_by(&self, moves: &[Move]) -> Self {
         let mut lot = Self { phase: LotPhase::Voided, ..self.clone() };

@@ -29,6 +29,11 @@ pub struct Policy {
     #[n(5)]
     #[cbor(skip_if = "crate::codec::is_none")]
     pub on_expiry: OnExpiry,
+    /// X: how many credits of authorizes, charges, captures and reclaims home may answer before every
+    /// promotable standby has them. That much may be overspent if home is lost.
+    #[n(6)]
+    #[cbor(skip_if = "crate::codec::is_none")]
+    pub unacknowledged_max: Credits,
 }
 
 /// A change of policy: what it does not name stays as it is, whatever that is by then.
@@ -49,6 +54,9 @@ pub struct PolicyChange {
     /// See [`Policy::takeback_cap`].
     #[n(4)]
     pub takeback_cap: Option<Credits>,
+    /// See [`Policy::unacknowledged_max`].
+    #[n(6)]
+    pub unacknowledged_max: Option<Credits>,
     /// See [`Policy::on_expiry`].
     #[n(5)]
     pub on_expiry: Option<OnExpiry>,
@@ -88,6 +96,7 @@ impl Policy {
             record_retention: change.record_retention.unwrap_or(self.record_retention),
             takeback_cap: change.takeback_cap.unwrap_or(self.takeback_cap),
             on_expiry: change.on_expiry.unwrap_or(self.on_expiry),
+            unacknowledged_max: change.unacknowledged_max.unwrap_or(self.unacknowledged_max),
         }
     }
 }
@@ -116,6 +125,7 @@ impl Default for Policy {
             record_retention: Span::from_days(400),
             takeback_cap: Credits::ZERO,
             on_expiry: OnExpiry::Keep,
+            unacknowledged_max: Credits::ZERO,
         }
     }
 }

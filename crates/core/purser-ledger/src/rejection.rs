@@ -121,6 +121,10 @@ pub enum Rejection {
         #[n(2)]
         #[cbor(default)]
         allocations: u64,
+        /// Lost homes of which it is not known what they decided.
+        #[n(3)]
+        #[cbor(default)]
+        tails: u64,
     },
     /// Another grant with this `source_ref` gave another amount.
     #[n(17)]
@@ -352,6 +356,28 @@ pub enum Rejection {
     #[n(48)]
     #[error("another transfer from this region is under way")]
     TransferUnderWay,
+    /// The account has stopped, because its home is moving: wait, then follow. Not remembered.
+    #[n(49)]
+    #[error("the home is moving to {to}")]
+    HomeStopped {
+        /// Where to.
+        #[n(0)]
+        to: Region,
+        /// Under which epoch it has stopped.
+        #[n(1)]
+        epoch: Epoch,
+    },
+    /// The account's home is elsewhere. Not remembered.
+    #[n(50)]
+    #[error("the home is {home} since epoch {}", epoch.0)]
+    HomeMoved {
+        /// There.
+        #[n(0)]
+        home: Region,
+        /// Since this epoch.
+        #[n(1)]
+        epoch: Epoch,
+    },
 }
 
 impl Rejection {
@@ -378,6 +404,8 @@ impl Rejection {
             | Self::NothingNew
             | Self::EpochFenced { .. }
             | Self::VoucherContradicts
+            | Self::HomeStopped { .. }
+            | Self::HomeMoved { .. }
             | Self::FinishBlocked { .. } => false,
             Self::TenantExists
             | Self::HoldNotFound

@@ -64,7 +64,11 @@ impl<K: Ord + Clone, V: Clone> TimeRing<K, V> {
 
     /// Adds a pair at `now`, to be kept for `retention`.
     pub(crate) fn insert(&mut self, key: K, value: V, now: LogTime, retention: Span) {
-        let until = now.saturating_add(retention);
+        self.insert_until(key, value, now.saturating_add(retention), retention);
+    }
+
+    /// Adds a pair that is kept until an instant; `retention` only says how coarsely memory is freed.
+    pub(crate) fn insert_until(&mut self, key: K, value: V, until: LogTime, retention: Span) {
         let starts_at = until.floor(retention.split(BUCKETS));
         let kept = Kept { value, until };
         match self.buckets.back_mut() {

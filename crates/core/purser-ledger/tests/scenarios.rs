@@ -152,6 +152,13 @@ transcripts! {
     t46_a_call_that_is_short_while_credits_are_out,
     t47_a_region_that_keeps_its_credits_agrees_before_they_are_taken_back,
     t48_credits_go_from_one_region_to_another,
+    u01_a_home_moves,
+    u02_a_move_is_given_up,
+    u03_a_home_is_lost,
+    u04_a_tail_is_booked_once,
+    u05_a_tail_is_given_up,
+    u06_with_nothing_unacknowledged_nothing_is_lost,
+    u07_an_account_goes_and_comes_back,
 }
 
 #[test]

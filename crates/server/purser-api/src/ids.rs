@@ -1,4 +1,4 @@
-//! The service's own ids as text: holds, charges and lots.
+//! The service's own ids as text: holds, charges, lots and allocations.
 //!
 //! An id is `kind sequence-generation-region`, for example `h42-0-us`: made by entry 42 of the
 //! account's book in `us`, generation 0, which means home. So any node can tell who decides about
@@ -69,6 +69,8 @@ service_id! {
     ChargeId, "a charge", "c";
     /// A lot.
     LotId, "a lot", "l";
+    /// An allocation: named by home's entry that opened it, and by the region that has it.
+    AllocationId, "an allocation", "a";
 }
 
 fn read_parts(text: &str) -> Option<(Sequence, Owner)> {

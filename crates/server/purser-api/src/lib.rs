@@ -12,11 +12,12 @@
 //! - Only types of this crate stand in HTTP bodies.
 //!
 //! Where to look: [`paths`] and [`headers`]; one module for each resource (`hold`, `charge`,
-//! `undo`, `lot`, `tenant`, `balance`, `entry`, `batch`, `cluster`) with its requests and its
-//! answers; `list` for queries; `problem` for refusals; `text` and `spelled` for how values are
+//! `undo`, `lot`, `tenant`, `balance`, `entry`, `batch`, `allocation`, `overspend`, `region`,
+//! `cluster`) with its requests and its answers; `list` for queries; `problem` for refusals; `text` and `spelled` for how values are
 //! written. The description of all calls, `docs/api/openapi.json`, is made by the server from its
 //! routes.
 
+mod allocation;
 mod amount;
 mod balance;
 mod batch;
@@ -35,14 +36,21 @@ mod list;
 mod lot;
 mod metadata;
 mod moment;
+mod overspend;
 pub mod paths;
 mod problem;
 mod prose;
+mod region;
 mod spelled;
 mod tenant;
 mod text;
 mod undo;
 
+pub use allocation::{
+    Allocation, AllocationAnswer, AllocationMode, AllocationRecall, AllocationRequest,
+    AllocationStatus, AllocationTransfer, ModeOrder, OnExpiry, RecallRequest, TakeBackAnswer,
+    TakeBackRequest, TransferRequest,
+};
 pub use amount::{CallAmount, CaptureAmount, SignedAmount, TotalAmount};
 pub use balance::{AsOf, Balance, Buckets, Totals};
 pub use batch::{
@@ -63,7 +71,7 @@ pub use hold::{
     ExtendRequest, Hold, HoldAnswer, HoldDetail, HoldStatus, IfExpired, LotShare, ReleaseRequest,
     TtlOutOfRange, TtlSeconds,
 };
-pub use ids::{ChargeId, HoldId, LotId};
+pub use ids::{AllocationId, ChargeId, HoldId, LotId};
 pub use item_fields::InvalidItem;
 pub use list::{
     BalanceQuery, EntriesQuery, HoldsQuery, List, LotsQuery, PageLimit, ReadConsistency,
@@ -74,15 +82,20 @@ pub use lot::{
     LotStatus, VoidAnswer, VoidRequest,
 };
 pub use metadata::{InvalidMetadata, Metadata};
+pub use overspend::{
+    OverspendAnswer, OverspendAsOf, OverspendCauses, OverspendFigures, OverspendQuery,
+    OverspendTenant,
+};
 pub use problem::{Figures, Outcome, Problem, ProblemCode, Retry};
 pub use prose::{Reason, Reference, SourceRef};
+pub use region::{RegionAnswer, RegionsAnswer};
 pub use spelled::InvalidText;
 pub use tenant::{
     CloseAnswer, CloseRequest, FreezeRequest, OpenTenantRequest, Policy, PolicyRequest,
     RefundExpired, RegrantDays, Tenant, TenantAnswer, TenantStatus,
 };
 pub use text::{
-    Amount, EpochNumber, KeyText, Moment, OperationName, RegionName, SequenceNumber, TenantName,
-    UnitName,
+    Amount, EpochNumber, GenerationNumber, KeyText, Moment, OperationName, RegionName,
+    SequenceNumber, TenantName, UnitName,
 };
 pub use undo::{ReclaimAnswer, ReclaimRequest, RefundAnswer, RefundRequest, Subject};

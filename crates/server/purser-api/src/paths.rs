@@ -59,6 +59,26 @@ pub const ADMIN_ADJUST: &str = "/admin/v1/tenants/{tenant}/adjust";
 /// Change the policy (POST).
 pub const ADMIN_POLICY: &str = "/admin/v1/tenants/{tenant}/policy";
 
+/// What is set aside for regions (GET).
+pub const ADMIN_ALLOCATIONS: &str = "/admin/v1/tenants/{tenant}/allocations";
+/// Change what a region may do with its allocation (POST).
+pub const ADMIN_ALLOCATION: &str = "/admin/v1/tenants/{tenant}/allocations/{region}";
+/// Ask credits back from a region (POST).
+pub const ADMIN_ALLOCATION_RECALL: &str = "/admin/v1/tenants/{tenant}/allocations/{region}/recall";
+/// Take back what is out in a region, without hearing from it (POST).
+pub const ADMIN_ALLOCATION_TAKE_BACK: &str =
+    "/admin/v1/tenants/{tenant}/allocations/{region}/take-back";
+/// Write off what is lost in a region (POST).
+pub const ADMIN_ALLOCATION_WRITE_OFF: &str =
+    "/admin/v1/tenants/{tenant}/allocations/{region}/write-off";
+/// Ask credits back from one region for another (POST).
+pub const ADMIN_TRANSFER: &str = "/admin/v1/tenants/{tenant}/transfer";
+
+/// The overspend bound (GET).
+pub const ADMIN_OVERSPEND: &str = "/admin/v1/overspend";
+/// The regions (GET).
+pub const ADMIN_REGIONS: &str = "/admin/v1/regions";
+
 /// The groups of a cluster (GET).
 pub const ADMIN_CLUSTER: &str = "/admin/v1/cluster";
 /// A node that gets a group's log without voting (PUT).

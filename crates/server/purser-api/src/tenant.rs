@@ -5,6 +5,7 @@ use std::num::NonZeroU16;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::allocation::OnExpiry;
 use crate::balance::Balance;
 use crate::body::{is_no, not_null, object};
 use crate::prose::Reason;
@@ -59,6 +60,15 @@ pub struct PolicyRequest {
     #[serde(default, deserialize_with = "not_null", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub refund_expired: Option<RefundExpired>,
+    /// How much home may take back from regions that are not heard of, without an operator's word. The
+    /// overspend bound may grow by as much.
+    #[serde(default, deserialize_with = "not_null", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub takeback_cap: Option<Amount>,
+    /// What becomes of an allocation whose lease has run out, of those that are opened from now on.
+    #[serde(default, deserialize_with = "not_null", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub on_expiry: Option<OnExpiry>,
 }
 
 /// An account's policy.
@@ -68,6 +78,10 @@ pub struct Policy {
     pub debt_limit: Amount,
     /// What becomes of a refund into an expired lot.
     pub refund_expired: RefundExpired,
+    /// How much home may take back from regions that are not heard of, without an operator's word.
+    pub takeback_cap: Amount,
+    /// What becomes of an allocation whose lease has run out, where nothing else was set for it.
+    pub on_expiry: OnExpiry,
 }
 
 spelled_enum! {

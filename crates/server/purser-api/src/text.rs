@@ -7,7 +7,8 @@
 use std::fmt;
 
 use purser_types::{
-    Credits, Epoch, IdempotencyKey, LogTime, OperationId, Region, Sequence, TenantId, Unit,
+    Credits, Epoch, Generation, IdempotencyKey, LogTime, OperationId, Region, Sequence, TenantId,
+    Unit,
 };
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, SchemaType, Type};
 
@@ -45,6 +46,8 @@ wrapper! {
     SequenceNumber(Sequence);
     /// Counts a tenant's homes, as a string of digits.
     EpochNumber(Epoch);
+    /// Counts an account's allocations to one region, as a string of digits.
+    GenerationNumber(Generation);
     /// One operation as the log knows it: index and ordinal, joined by a dot.
     OperationName(OperationId);
     /// The caller's name for a tenant.
@@ -105,50 +108,39 @@ impl Spelled for Moment {
     }
 }
 
-impl Spelled for SequenceNumber {
-    const EXPECTED: &'static str = "a sequence: a string of digits or a whole number";
+/// The numbers share everything but their words.
+macro_rules! spelled_number {
+    ($($wrapper:ident($inner:ident), $noun:literal, $meaning:literal;)+) => {$(
+        impl Spelled for $wrapper {
+            const EXPECTED: &'static str = concat!($noun, ": a string of digits or a whole number");
 
-    fn read(text: &str) -> Result<Self, String> {
-        let number = read_digits(text);
-        number.map(|number| Self(Sequence(number))).ok_or_else(|| {
-            "a sequence must be a whole number below 2^64, without leading zeros".to_owned()
-        })
-    }
+            fn read(text: &str) -> Result<Self, String> {
+                let number = read_digits(text);
+                number.map(|number| Self($inner(number))).ok_or_else(|| {
+                    let must_be = "must be a whole number below 2^64, without leading zeros";
+                    format!("{} {must_be}", $noun)
+                })
+            }
 
-    fn read_integer(number: u64) -> Option<Result<Self, String>> {
-        Some(Ok(Self(Sequence(number))))
-    }
+            fn read_integer(number: u64) -> Option<Result<Self, String>> {
+                Some(Ok(Self($inner(number))))
+            }
 
-    fn write(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0.0, formatter)
-    }
+            fn write(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&self.0.0, formatter)
+            }
 
-    fn describe() -> Schema {
-        text_schema("The place of an entry in its account.", "^(0|[1-9][0-9]{0,19})$")
-    }
+            fn describe() -> Schema {
+                text_schema($meaning, "^(0|[1-9][0-9]{0,19})$")
+            }
+        }
+    )+};
 }
 
-impl Spelled for EpochNumber {
-    const EXPECTED: &'static str = "an epoch: a string of digits or a whole number";
-
-    fn read(text: &str) -> Result<Self, String> {
-        let number = read_digits(text);
-        number.map(|number| Self(Epoch(number))).ok_or_else(|| {
-            "an epoch must be a whole number below 2^64, without leading zeros".to_owned()
-        })
-    }
-
-    fn read_integer(number: u64) -> Option<Result<Self, String>> {
-        Some(Ok(Self(Epoch(number))))
-    }
-
-    fn write(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0.0, formatter)
-    }
-
-    fn describe() -> Schema {
-        text_schema("Counts a tenant's homes.", "^(0|[1-9][0-9]{0,19})$")
-    }
+spelled_number! {
+    SequenceNumber(Sequence), "a sequence", "The place of an entry in its account.";
+    EpochNumber(Epoch), "an epoch", "Counts a tenant's homes.";
+    GenerationNumber(Generation), "a generation", "Counts an account's allocations to a region.";
 }
 
 impl Spelled for OperationName {

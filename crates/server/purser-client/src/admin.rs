@@ -2,12 +2,14 @@
 
 use purser_api::{
     AdjustAnswer, AdjustRequest, CloseAnswer, CloseRequest, FreezeRequest, GrantAnswer,
-    GrantRequest, List, LotId, OpenTenantRequest, PolicyRequest, Tenant, TenantAnswer,
-    TenantsQuery, UnitName, UnitQuery, VoidAnswer, VoidRequest, paths,
+    GrantRequest, List, LotId, OpenTenantRequest, OverspendAnswer, OverspendQuery, PolicyRequest,
+    RegionsAnswer, Tenant, TenantAnswer, TenantsQuery, UnitName, UnitQuery, VoidAnswer,
+    VoidRequest, paths,
 };
 use purser_types::{TenantId, Unit};
 use serde::Serialize;
 
+use crate::allocations::Allocations;
 use crate::body::AnswerBody;
 use crate::call::{Answer, Call};
 use crate::client::{Client, Request, with_query};
@@ -43,6 +45,23 @@ impl Admin {
         Cluster::new(self.client.clone())
     }
 
+    /// The most that can have been spent beyond what was granted, over all accounts. Needs a token that
+    /// reaches all tenants.
+    pub async fn overspend(
+        &self,
+        query: &OverspendQuery,
+        call: &Call,
+    ) -> Result<OverspendAnswer, ClientError> {
+        let path = with_query(paths::ADMIN_OVERSPEND, query);
+        Ok(self.client.send(Request::get(path), call.time).await?.body)
+    }
+
+    /// The regions, as the node that is asked knows them. Needs a token that reaches all tenants.
+    pub async fn regions(&self, call: &Call) -> Result<RegionsAnswer, ClientError> {
+        let request = Request::get(paths::ADMIN_REGIONS.to_owned());
+        Ok(self.client.send(request, call.time).await?.body)
+    }
+
     /// Opens a tenant's account in one unit.
     pub async fn open_tenant(
         &self,
@@ -74,8 +93,7 @@ impl AdminAccount {
 
     /// The account as it stands.
     pub async fn tenant(&self, call: &Call) -> Result<TenantAnswer, ClientError> {
-        let request = Request::get(self.path(paths::ADMIN_TENANT));
-        Ok(self.client.send(request, call.time).await?.body)
+        self.read(paths::ADMIN_TENANT, call).await
     }
 
     /// Gives credits: makes a lot.
@@ -95,8 +113,7 @@ impl AdminAccount {
         call: &Call,
     ) -> Result<Answer<VoidAnswer>, ClientError> {
         let path = paths::fill(paths::ADMIN_LOT_VOID, &[&self.tenant, lot]);
-        let request = Request::change(self.in_own_unit(&path), body, call);
-        self.client.send(request, call.time).await
+        self.change_at(path, body, call).await
     }
 
     /// Corrects the account.
@@ -144,18 +161,45 @@ impl AdminAccount {
         self.change(paths::ADMIN_CLOSE, body, call).await
     }
 
-    async fn change<T: AnswerBody>(
+    /// What is set aside for regions.
+    pub fn allocations(&self) -> Allocations {
+        Allocations::new(self.clone())
+    }
+
+    pub(crate) async fn change<T: AnswerBody>(
         &self,
         template: &str,
         body: &impl Serialize,
         call: &Call,
     ) -> Result<Answer<T>, ClientError> {
-        let request = Request::change(self.path(template), body, call);
+        let path = paths::fill(template, &[&self.tenant]);
+        self.change_at(path, body, call).await
+    }
+
+    /// Changes what a path within the account stands for.
+    pub(crate) async fn change_at<T: AnswerBody>(
+        &self,
+        path: String,
+        body: &impl Serialize,
+        call: &Call,
+    ) -> Result<Answer<T>, ClientError> {
+        let request = Request::change(self.in_own_unit(&path), body, call);
         self.client.send(request, call.time).await
     }
 
-    fn path(&self, template: &str) -> String {
-        self.in_own_unit(&paths::fill(template, &[&self.tenant]))
+    /// Reads what a template stands for.
+    pub(crate) async fn read<T: AnswerBody>(
+        &self,
+        template: &str,
+        call: &Call,
+    ) -> Result<T, ClientError> {
+        let path = self.in_own_unit(&paths::fill(template, &[&self.tenant]));
+        Ok(self.client.send(Request::get(path), call.time).await?.body)
+    }
+
+    /// The tenant.
+    pub(crate) const fn tenant_id(&self) -> &TenantId {
+        &self.tenant
     }
 
     fn in_own_unit(&self, path: &str) -> String {

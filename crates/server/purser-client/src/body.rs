@@ -4,9 +4,10 @@
 //! this crate; a generic function would be compiled again in every program that calls it.
 
 use purser_api::{
-    AdjustAnswer, Balance, BatchAnswer, CaptureAnswer, ChargeAnswer, ChargeDetail, CheckAnswer,
-    CloseAnswer, ClusterAnswer, Entry, GrantAnswer, GroupAnswer, Hold, HoldAnswer, HoldDetail,
-    List, Lot, Problem, ReclaimAnswer, RefundAnswer, Statement, Tenant, TenantAnswer, VoidAnswer,
+    AdjustAnswer, Allocation, AllocationAnswer, Balance, BatchAnswer, CaptureAnswer, ChargeAnswer,
+    ChargeDetail, CheckAnswer, CloseAnswer, ClusterAnswer, Entry, GrantAnswer, GroupAnswer, Hold,
+    HoldAnswer, HoldDetail, List, Lot, OverspendAnswer, Problem, ReclaimAnswer, RefundAnswer,
+    RegionsAnswer, Statement, TakeBackAnswer, Tenant, TenantAnswer, VoidAnswer,
 };
 
 /// What an answer says.
@@ -26,8 +27,8 @@ macro_rules! answer_bodies {
 }
 
 answer_bodies! {
-    AdjustAnswer, Balance, BatchAnswer, CaptureAnswer, ChargeAnswer, ChargeDetail, CheckAnswer,
-    CloseAnswer, ClusterAnswer, GrantAnswer, GroupAnswer, HoldAnswer, HoldDetail, List<Entry>,
-    List<Hold>, List<Lot>, List<Tenant>, Problem, ReclaimAnswer, RefundAnswer, Statement,
-    TenantAnswer, VoidAnswer,
+    AdjustAnswer, AllocationAnswer, Balance, BatchAnswer, CaptureAnswer, ChargeAnswer, ChargeDetail,
+    CheckAnswer, CloseAnswer, ClusterAnswer, GrantAnswer, GroupAnswer, HoldAnswer, HoldDetail,
+    List<Allocation>, List<Entry>, List<Hold>, List<Lot>, List<Tenant>, OverspendAnswer, Problem,
+    ReclaimAnswer, RefundAnswer, RegionsAnswer, Statement, TakeBackAnswer, TenantAnswer, VoidAnswer,
 }

@@ -26,6 +26,7 @@
 
 mod account;
 mod admin;
+mod allocations;
 mod backoff;
 mod body;
 mod call;
@@ -40,6 +41,7 @@ pub use purser_api as api;
 
 pub use account::Account;
 pub use admin::{Admin, AdminAccount};
+pub use allocations::Allocations;
 pub use backoff::Backoff;
 pub use body::AnswerBody;
 pub use call::{Answer, Call};

@@ -4,6 +4,9 @@
 //! number of series is known when the cluster is; a tenant is never a label. Handles are made once,
 //! when the node starts: recording is an addition, not a look-up.
 
+mod groups;
+mod regions;
+
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -13,10 +16,14 @@ use metrics::{
     gauge, histogram,
 };
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
-use purser_raft::{GroupId, GroupStatus, HostStatus, NodeId, Role};
-use purser_types::{Credits, LogTime};
+use purser_ledger::Overspend;
+use purser_raft::{GroupId, GroupStatus, HostStatus, NodeId};
+use purser_types::{Credits, LogTime, Region};
 
+use self::groups::GroupMetrics;
+pub(crate) use self::regions::{AskKind, HomeAct, RegionMetrics, SpendMetrics, SpendOutcome};
 use crate::http::Operation;
+use crate::regions::AwayTotals;
 
 const BUILD_INFO: &str = "purser_build_info";
 const REQUESTS: &str = "purser_requests_total";
@@ -27,17 +34,6 @@ const DEBT_ADDED: &str = "purser_debt_added_credits_total";
 const CONNECTIONS: &str = "purser_connections_open";
 const ACCOUNTS: &str = "purser_accounts";
 const HOLDS_OPEN: &str = "purser_holds_open";
-const RAFT_HAS_LEADER: &str = "purser_raft_has_leader";
-const RAFT_IS_LEADER: &str = "purser_raft_is_leader";
-const RAFT_LEADER_CHANGES: &str = "purser_raft_leader_changes_total";
-const RAFT_COMMIT_LAG: &str = "purser_raft_commit_lag_entries";
-const RAFT_APPLY_LAG: &str = "purser_raft_apply_lag_entries";
-const RAFT_LOG_BYTES: &str = "purser_raft_log_bytes";
-const RAFT_HISTORY_BYTES: &str = "purser_raft_history_bytes";
-const RAFT_SNAPSHOT_AGE: &str = "purser_raft_snapshot_age_seconds";
-const RAFT_QUEUED: &str = "purser_raft_queued_commands";
-const RAFT_COMMANDS: &str = "purser_raft_proposed_commands_total";
-const RAFT_ENTRIES: &str = "purser_raft_proposed_entries_total";
 const WAL_SYNCS: &str = "purser_wal_syncs_total";
 const WAL_RECORDS: &str = "purser_wal_records_total";
 const WAL_BYTES: &str = "purser_wal_written_bytes_total";
@@ -98,22 +94,9 @@ fn describe() {
     describe_gauge!(CONNECTIONS, Unit::Count, "Open connections of callers");
     describe_gauge!(ACCOUNTS, Unit::Count, "Accounts in the groups that this node leads");
     describe_gauge!(HOLDS_OPEN, Unit::Count, "Open holds in the groups that this node leads");
-    describe_groups();
+    groups::describe();
     describe_log();
-}
-
-fn describe_groups() {
-    describe_gauge!(RAFT_HAS_LEADER, "Whether the node knows the group's leader");
-    describe_gauge!(RAFT_IS_LEADER, "Whether the node leads the group");
-    describe_counter!(RAFT_LEADER_CHANGES, Unit::Count, "Leaders that the node has seen come");
-    describe_gauge!(RAFT_COMMIT_LAG, Unit::Count, "Entries in the log that are not committed");
-    describe_gauge!(RAFT_APPLY_LAG, Unit::Count, "Committed entries that are not applied");
-    describe_gauge!(RAFT_LOG_BYTES, Unit::Bytes, "Bytes of the group's log");
-    describe_gauge!(RAFT_HISTORY_BYTES, Unit::Bytes, "Bytes of the group's history");
-    describe_gauge!(RAFT_SNAPSHOT_AGE, Unit::Seconds, "Log time since the last snapshot");
-    describe_gauge!(RAFT_QUEUED, Unit::Count, "Commands that wait to be proposed");
-    describe_counter!(RAFT_COMMANDS, Unit::Count, "Commands proposed");
-    describe_counter!(RAFT_ENTRIES, Unit::Count, "Log entries that carried them");
+    regions::describe();
 }
 
 fn describe_log() {
@@ -224,6 +207,7 @@ pub(crate) struct NodeMetrics {
     connections: Gauge,
     accounts: Gauge,
     holds_open: Gauge,
+    spends: SpendMetrics,
     groups: Mutex<BTreeMap<GroupId, GroupMetrics>>,
 }
 
@@ -239,6 +223,7 @@ impl NodeMetrics {
             connections: gauge!(CONNECTIONS, "node" => node.clone()),
             accounts: gauge!(ACCOUNTS, "node" => node.clone()),
             holds_open: gauge!(HOLDS_OPEN, "node" => node.clone()),
+            spends: SpendMetrics::new(&node),
             groups: Mutex::default(),
             node,
         }
@@ -289,6 +274,21 @@ impl NodeMetrics {
         self.holds_open.set(float(holds));
     }
 
+    /// Counts what becomes of spends whose account's home is elsewhere.
+    pub(crate) const fn spends(&self) -> &SpendMetrics {
+        &self.spends
+    }
+
+    /// Shows what the ledgers that this node leads have out in regions, whether each of these can be
+    /// reached, and what may be overspent.
+    pub(crate) fn record_away(
+        &self,
+        overspends: impl Iterator<Item = Overspend>,
+        away: &BTreeMap<Region, (AwayTotals, bool)>,
+    ) {
+        regions::record_away(&self.node, overspends, away);
+    }
+
     /// Shows a group's status.
     pub(crate) fn record_group(&self, group: GroupId, status: &GroupStatus, now: LogTime) {
         let mut groups = self.groups.lock().expect("nothing that holds this lock can panic");
@@ -323,66 +323,6 @@ impl Drop for ConnectionCount {
     }
 }
 
-/// What one group records.
-struct GroupMetrics {
-    has_leader: Gauge,
-    is_leader: Gauge,
-    leader_changes: Counter,
-    commit_lag: Gauge,
-    apply_lag: Gauge,
-    log_bytes: Gauge,
-    history_bytes: Gauge,
-    snapshot_age: Gauge,
-    queued: Gauge,
-    commands: Counter,
-    entries: Counter,
-    last_leader: Option<NodeId>,
-}
-
-impl GroupMetrics {
-    fn new(node: &str, group: GroupId) -> Self {
-        let labels = || [("node", node.to_owned()), ("group", group.to_string())];
-        Self {
-            has_leader: gauge!(RAFT_HAS_LEADER, &labels()),
-            is_leader: gauge!(RAFT_IS_LEADER, &labels()),
-            leader_changes: counter!(RAFT_LEADER_CHANGES, &labels()),
-            commit_lag: gauge!(RAFT_COMMIT_LAG, &labels()),
-            apply_lag: gauge!(RAFT_APPLY_LAG, &labels()),
-            log_bytes: gauge!(RAFT_LOG_BYTES, &labels()),
-            history_bytes: gauge!(RAFT_HISTORY_BYTES, &labels()),
-            snapshot_age: gauge!(RAFT_SNAPSHOT_AGE, &labels()),
-            queued: gauge!(RAFT_QUEUED, &labels()),
-            commands: counter!(RAFT_COMMANDS, &labels()),
-            entries: counter!(RAFT_ENTRIES, &labels()),
-            last_leader: None,
-        }
-    }
-
-    fn record(&mut self, status: &GroupStatus, now: LogTime) {
-        self.has_leader.set(flag(status.leader.is_some()));
-        self.is_leader.set(flag(status.role == Role::Leader));
-        if status.leader.is_some() && status.leader != self.last_leader {
-            self.leader_changes.increment(1);
-            self.last_leader = status.leader;
-        }
-        self.commit_lag.set(float(behind(status.committed_index, status.last_index)));
-        self.apply_lag.set(float(behind(status.applied_index, status.committed_index)));
-        self.log_bytes.set(float(status.log_bytes));
-        self.history_bytes.set(float(status.history_bytes));
-        let age = status.snapshot_at.map_or(0, |at| now.since(at).as_secs());
-        self.snapshot_age.set(float(age));
-        self.queued.set(float(status.queued_commands));
-        self.commands.absolute(status.proposed_commands);
-        self.entries.absolute(status.proposed_entries);
-    }
-}
-
-/// How many entries `index` is behind `last`. Indexes count from 0; `None` is before the first.
-fn behind(index: Option<u64>, last: Option<u64>) -> u64 {
-    let count = |index: Option<u64>| index.map_or(0, |index| index.saturating_add(1));
-    count(last).saturating_sub(count(index))
-}
-
 const fn flag(set: bool) -> f64 {
     if set { 1.0 } else { 0.0 }
 }
@@ -397,14 +337,6 @@ fn float(number: impl TryInto<u64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lag_counts_entries_from_before_the_first() {
-        assert_eq!(behind(None, None), 0);
-        assert_eq!(behind(None, Some(0)), 1);
-        assert_eq!(behind(Some(4), Some(9)), 5);
-        assert_eq!(behind(Some(9), Some(4)), 0);
-    }
 
     #[test]
     fn every_status_has_an_outcome() {

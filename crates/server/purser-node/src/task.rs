@@ -58,7 +58,7 @@ pub(crate) async fn sweep(
         while group.status().role == Role::Leader && is_due(&group) && !stopping.is_cancelled() {
             match group.propose(sweep.clone(), Instant::now() + SWEEP_PATIENCE).await {
                 Ok(Answer::Swept { accounts }) => tracing::trace!(accounts, "swept"),
-                Ok(Answer::Account(_) | Answer::PassedOn(_)) => (),
+                Ok(Answer::Account(_) | Answer::PassedOn(_) | Answer::Move(_)) => (),
                 Err(ProposeError::NotLeader { .. } | ProposeError::Stopped) => break,
                 Err(error) => {
                     tracing::warn!(group = %group.id(), error = %error, "sweep failed");
@@ -80,6 +80,9 @@ const STATS_PERIOD: Duration = Duration::from_secs(1);
 /// Every so many publications the ledgers are counted too, which looks at every account.
 const LEDGERS_EVERY: u32 = 15;
 
+/// Every so many publications it is summed up what is out in regions: a step for each allocation.
+const AWAY_EVERY: u32 = 5;
+
 /// Publishes the status of the host and the groups as metrics, until shutdown.
 pub(crate) async fn publish_stats(
     host: Host,
@@ -99,6 +102,12 @@ pub(crate) async fn publish_stats(
         for group in api.groups().all() {
             api.metrics().record_group(group.id(), &group.status(), group.now());
         }
+        if turn.is_multiple_of(AWAY_EVERY) && api.regions().is_some() {
+            let api = Arc::clone(&api);
+            if tokio::task::spawn_blocking(move || sum_up_away(&api)).await.is_err() {
+                tracing::warn!("what is out in regions could not be summed up");
+            }
+        }
         if turn.is_multiple_of(LEDGERS_EVERY) {
             let api = Arc::clone(&api);
             // On a thread that may take its time: there may be a million accounts.
@@ -108,6 +117,16 @@ pub(crate) async fn publish_stats(
         }
         turn = turn.wrapping_add(1);
     }
+}
+
+/// Shows what the groups that this node leads have out in regions, and what may be overspent.
+fn sum_up_away(api: &Api) {
+    let Some(regions) = api.regions() else { return };
+    let led = api.groups().all().iter().filter(|group| group.status().role == Role::Leader);
+    let overspends = led.map(|group| group.machine().overspend());
+    let reach = |(region, totals)| (region, (totals, regions.links().is_reachable(region)));
+    let away = regions.totals().into_iter().map(reach).collect();
+    api.metrics().record_away(overspends, &away);
 }
 
 fn count_ledgers(api: &Api) {

@@ -137,6 +137,16 @@ mod tests {
             "lot void acme l7-0-us --reason mistake --dry-run",
             "adjust acme --add 5 --reason goodwill",
             "policy set acme --debt-limit 60",
+            "policy set acme --takeback-cap 100 --on-expiry take_back",
+            "allocation list acme --unit tokens --json",
+            "allocation set acme eu --overdraft 50 --on-expiry keep --reason launch",
+            "allocation set acme eu --mode ending --generation 3 --reason drained",
+            "allocation recall acme eu --keep 10 --reason audit",
+            "allocation transfer acme 40 --from eu --to ap --reason demand",
+            "allocation take-back acme eu --reason lost --dry-run",
+            "allocation write-off acme eu --reason lost --confirm 17",
+            "overspend --region us --limit 5",
+            "region list --json",
             "hold create acme 30 --ttl 60 --reference job-1 --metadata model=large --json",
             "hold list acme --state active",
             "hold capture acme h7-0-us 25 --partial --if-expired charge",
@@ -181,6 +191,12 @@ mod tests {
         check_refused("adjust acme --add 1 --remove 1 --reason x", ErrorKind::ArgumentConflict);
         check_refused("tenant close acme --reason gone", ErrorKind::MissingRequiredArgument);
         check_refused("lot void acme l7-0-us --reason x", ErrorKind::MissingRequiredArgument);
+        check_refused("allocation set acme eu --reason x", ErrorKind::MissingRequiredArgument);
+        check_refused(
+            "allocation take-back acme eu --reason x",
+            ErrorKind::MissingRequiredArgument,
+        );
+        check_refused("allocation transfer acme 0 --from eu --to ap", ErrorKind::ValueValidation);
         check_refused("entries acme --limit 1001", ErrorKind::ValueValidation);
         check_refused("balance acme --timeout 18446744073709551615", ErrorKind::ValueValidation);
         check_refused("cluster transfer 0", ErrorKind::MissingRequiredArgument);

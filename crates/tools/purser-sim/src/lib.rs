@@ -10,6 +10,7 @@
 //! Not here: Raft, disks and sockets, which have tests of their own.
 
 pub mod demand;
+pub mod homes;
 pub mod model;
 pub mod site;
 pub mod story;

@@ -10,18 +10,17 @@ use purser_sim::model::Small;
 use purser_sim::story::{Plan, Tale, Wrong, tell, tell_aloud};
 use stateright::{Checker, HasDiscoveries, Model};
 
-const USAGE: &str = "usage: purser-sim [--calm] (--seed N | --seeds COUNT) | purser-sim --model";
+const USAGE: &str =
+    "usage: purser-sim [--calm|--moving|--losing] (--seed N | --seeds COUNT) | purser-sim --model";
 
 fn main() -> ExitCode {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
-    let is_calm = arguments.first().is_some_and(|first| first == "--calm");
-    if is_calm {
-        arguments.remove(0);
-    }
+    let named = arguments.first().and_then(|first| plan_of(first));
+    let kind = if named.is_some() { format!("{} ", arguments.remove(0)) } else { String::new() };
     if arguments == ["--model"] {
         return search();
     }
-    let plan = if is_calm { Plan::CALM } else { Plan::WILD };
+    let plan = named.unwrap_or(Plan::WILD);
     let number = arguments.get(1).and_then(|number| number.parse().ok());
     let (told, count) = match (arguments.first().map(String::as_str), number) {
         (Some("--seed"), Some(seed)) => (aloud(seed, &plan), 1),
@@ -38,10 +37,19 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(Wrong { seed, step, detail }) => {
-            let calm = if is_calm { "--calm " } else { "" };
-            println!("step {step}: {detail}\nagain: purser-sim {calm}--seed {seed}");
+            println!("step {step}: {detail}\nagain: purser-sim {kind}--seed {seed}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// What may happen, by the argument that asks for it.
+fn plan_of(argument: &str) -> Option<Plan> {
+    match argument {
+        "--calm" => Some(Plan::CALM),
+        "--moving" => Some(Plan::MOVING),
+        "--losing" => Some(Plan::LOSING),
+        _ => None,
     }
 }
 

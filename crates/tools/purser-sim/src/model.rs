@@ -6,6 +6,7 @@
 //! history, and the numbers that things happened to get.
 
 mod face;
+mod losing;
 
 use purser_ledger::{
     Account, Allocate, Authorize, BookPhase, Capture, Category, Charge, Confirm, Fact, Grant, Hold,
@@ -40,6 +41,8 @@ pub struct Small {
     pub is_forced: bool,
     /// Whether it is also tried from everywhere that everything comes home.
     pub comes_home: bool,
+    /// Whether home takes calls and is lost, once, and what it may answer for on its own.
+    pub lost_home: Option<u64>,
 }
 
 /// A world, what may still happen, and what clients were told.
@@ -51,6 +54,8 @@ pub struct State {
     repeats: u8,
     /// What clients were told that they used.
     used: i64,
+    /// What home took for calls whose answers it kept back, or that its successor may have lost.
+    untold: i64,
     /// What decides, and nothing else.
     face: u128,
 }
@@ -108,6 +113,20 @@ pub enum Action {
     Deliver(usize, Copies),
     /// A message is lost.
     Lose(usize),
+    /// A client authorizes one credit at home.
+    HomeAuthorize,
+    /// A client charges one credit at home.
+    HomeCharge,
+    /// A client captures home's oldest hold.
+    HomeCapture,
+    /// A client charges one credit at the home that was lost.
+    LostCharge,
+    /// The standby hears everything.
+    Replicate,
+    /// Home is lost, and the standby takes over.
+    FailOver,
+    /// The lost home is heard of.
+    HearOfLostHome,
 }
 
 /// Whether a delivered message may come again.
@@ -137,13 +156,15 @@ impl Small {
         takeback_cap: 0,
         is_forced: false,
         comes_home: false,
+        lost_home: None,
     };
 
     fn state(&self) -> State {
         let on_expiry =
             if self.takeback_cap > 0 { OnExpiry::TakeBack } else { OnExpiry::default() };
         let takeback_cap = credits(self.takeback_cap);
-        let policy = Policy { takeback_cap, on_expiry, ..Policy::default() };
+        let unacknowledged_max = credits(self.lost_home.unwrap_or_default());
+        let policy = Policy { takeback_cap, on_expiry, unacknowledged_max, ..Policy::default() };
         let mut world = World::new(self.regions, policy);
         let grant = Grant {
             amount: credits(self.credits),
@@ -154,8 +175,11 @@ impl Small {
             source_ref: None,
         };
         world.at_home(Operation::Grant(grant), None, NOW);
+        if self.lost_home.is_some() {
+            world.set_promotable(true);
+        }
         let (calls, orders, repeats) = (self.calls, self.orders, self.repeats);
-        let mut state = State { world, calls, orders, repeats, used: 0, face: 0 };
+        let mut state = State { world, calls, orders, repeats, used: 0, untold: 0, face: 0 };
         state.face = state.face();
         state
     }
@@ -226,6 +250,9 @@ impl Model for Small {
         self.orders(state, actions);
         Self::calls(state, actions);
         self.messages(state, actions);
+        if self.lost_home.is_some() {
+            state.losing(actions);
+        }
     }
 
     fn next_state(&self, before: &State, action: Action) -> Option<State> {
@@ -282,6 +309,13 @@ impl State {
                 self.world.wire.remove(place);
                 Some(())
             }
+            Action::HomeAuthorize
+            | Action::HomeCharge
+            | Action::HomeCapture
+            | Action::LostCharge
+            | Action::Replicate
+            | Action::FailOver
+            | Action::HearOfLostHome => self.act_about_home(action),
             call => self.call(call),
         }
     }
@@ -381,12 +415,15 @@ impl State {
             return false;
         }
         let account = all.book(&self.world.account, Generation::HOME);
-        account.is_some_and(|account| u64::try_from(self.used) == Ok(account.balance().used.get()))
+        let (least, most) = (self.used, self.used + self.untold);
+        let used = account.and_then(|account| i64::try_from(account.balance().used.get()).ok());
+        used.is_some_and(|used| least <= used && used <= most)
     }
 
     /// If the faults stopped here, everything would come home.
     fn comes_home(&self) -> bool {
         let mut world = self.world.clone();
+        world.set_promotable(false);
         // One voucher, one return, one report and one end for each generation, and one to spare.
         for _ in 0..6 {
             let owners: Vec<Owner> =

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use purser_ledger::audit::{Audit, Finding};
 use purser_ledger::{
-    Account, AccountName, Answer, Command, Context, Digest32, Item, Ledger, Operation, Outcome,
-    PassedOn, codec, invariants,
+    Account, AccountName, Answer, Command, Context, Digest32, Item, Ledger, MoveRefusal, MoveStep,
+    Operation, Outcome, PassedOn, codec, invariants,
 };
 use purser_types::{
     Generation, History, HistoryError, HistoryReader, IdempotencyKey, LogTime, Machine, Position,
@@ -87,6 +88,27 @@ impl Site {
             unreachable!("whether a call is passed on is answered as that")
         };
         by
+    }
+
+    /// Takes a step of a move.
+    ///
+    /// # Panics
+    ///
+    /// As [`Site::ask`].
+    pub fn step(&mut self, command: &Command, now: LogTime) -> Result<MoveStep, MoveRefusal> {
+        let Answer::Move(step) = self.apply(command, now) else {
+            unreachable!("a step of a move is answered as one")
+        };
+        step
+    }
+
+    /// Proves the whole history, and that the ledger is what it leads to.
+    pub fn audit(&self) -> Result<(), Finding> {
+        let mut audit = Audit::default();
+        for (record, place) in self.history.0.iter().zip(0..) {
+            audit.fold(Position(place), record)?;
+        }
+        audit.compare(&self.ledger).into_iter().next().map_or(Ok(()), Err)
     }
 
     /// Writes down what has become due.

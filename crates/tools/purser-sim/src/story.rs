@@ -7,6 +7,7 @@
 mod calls;
 mod door;
 mod finale;
+mod moves;
 mod orders;
 mod weather;
 
@@ -16,7 +17,7 @@ use fastrand::Rng;
 use purser_ledger::{
     Digest32, HoldNumber, OnExpiry, Operation, Outcome, Policy, RefundExpired, Target,
 };
-use purser_types::{Credits, IdempotencyKey, LogTime, Owner, Region, Span};
+use purser_types::{Credits, Epoch, Generation, IdempotencyKey, LogTime, Owner, Region, Span};
 
 use crate::site::Site;
 use crate::world::World;
@@ -34,6 +35,21 @@ pub struct Plan {
     pub overdraft_max: u64,
     /// Whether regions are restored from old backups.
     pub has_rollbacks: bool,
+    /// Whether the home moves, and is lost.
+    pub has_moves: bool,
+    /// The most that a home may answer for on its own.
+    pub unacknowledged_max: u64,
+    /// A rule that is broken on purpose, to see that it is missed.
+    pub broken: Option<Rule>,
+}
+
+/// A rule that only a node can keep: the ledger does not see what leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// R1: no voucher leaves before every promotable standby has what it is made of.
+    EntryBeforeVoucher,
+    /// R6: no call is answered that would take what no standby has beyond X.
+    AnswersWithinX,
 }
 
 impl Plan {
@@ -45,11 +61,20 @@ impl Plan {
         takeback_cap: 0,
         overdraft_max: 0,
         has_rollbacks: false,
+        has_moves: false,
+        unacknowledged_max: 0,
+        broken: None,
     };
 
     /// Everything that can go wrong does.
     pub const WILD: Self =
         Self { takeback_cap: 30, overdraft_max: 25, has_rollbacks: true, ..Self::CALM };
+
+    /// The home moves and is lost; all that is answered waits for the standby.
+    pub const MOVING: Self = Self { has_moves: true, ..Self::CALM };
+
+    /// The home moves and is lost, answers for some of it on its own, and everything else goes wrong too.
+    pub const LOSING: Self = Self { has_moves: true, unacknowledged_max: 40, ..Self::WILD };
 }
 
 /// Why a history is wrong.
@@ -87,9 +112,13 @@ pub(crate) struct Story {
     /// Calls that may be sent again, and how they were answered.
     answered: Vec<Answered>,
     /// Holds and charges that calls may be about.
-    known: Vec<(Owner, Target)>,
+    known: Vec<Known>,
     /// The same by the key under which they were asked for.
-    made_under: BTreeMap<IdempotencyKey, Vec<(Owner, Target)>>,
+    made_under: BTreeMap<IdempotencyKey, Vec<Known>>,
+    /// The entries of homes whose calls were answered.
+    promised: BTreeSet<Digest32>,
+    /// Whether a tail was given up, so that what was promised may be lost.
+    written_off: bool,
     /// Old states of regions.
     backups: Vec<(Region, Site)>,
     /// Calls that clients made of a region's node, which may pass them on.
@@ -107,6 +136,23 @@ struct Answered {
     key: IdempotencyKey,
     outcome: Outcome,
     at: LogTime,
+    /// How many homes had been lost by then.
+    lost_count: u32,
+}
+
+/// A hold or charge that somebody was told of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Known {
+    owner: Owner,
+    target: Target,
+    /// Of a hold of home: the epoch under which it was made.
+    epoch: Epoch,
+}
+
+impl Known {
+    fn is_of_home(&self) -> bool {
+        self.owner.generation == Generation::HOME
+    }
 }
 
 /// A call that a client made of a region's node.
@@ -155,13 +201,17 @@ impl Story {
             debt_limit: credits(rng.u64(0..=20)),
             refund_expired,
             takeback_cap: credits(plan.takeback_cap),
+            unacknowledged_max: credits(plan.unacknowledged_max / 2),
             on_expiry: if rng.bool() { OnExpiry::TakeBack } else { OnExpiry::Keep },
             ..Policy::default()
         };
+        let mut world = World::new(plan.regions, policy);
+        world.homes.hasty_vouchers = plan.broken == Some(Rule::EntryBeforeVoucher);
+        world.homes.hasty_answers = plan.broken == Some(Rule::AnswersWithinX);
         Self {
             rng,
             plan: plan.clone(),
-            world: World::new(plan.regions, policy),
+            world,
             now: LogTime::ZERO,
             next_key: 0,
             tally: Tally::default(),
@@ -169,6 +219,8 @@ impl Story {
             known: Vec::new(),
             made_under: BTreeMap::new(),
             backups: Vec::new(),
+            promised: BTreeSet::new(),
+            written_off: false,
             at_doors: Vec::new(),
             accepted: BTreeMap::new(),
             counts: BTreeMap::new(),
@@ -188,6 +240,9 @@ impl Story {
     fn step(&mut self) {
         if self.rng.u8(0..6) == 0 {
             self.now = self.now.saturating_add(Span::from_micros(self.rng.u64(1..20_000_000)));
+        }
+        if self.plan.has_moves && self.rng.u8(0..3) == 0 {
+            return self.home_step();
         }
         match self.rng.u8(0..100) {
             0..45 => self.call(),

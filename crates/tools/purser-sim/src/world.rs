@@ -16,6 +16,7 @@ use purser_types::{
     Credits, Epoch, Generation, IdempotencyKey, LogTime, Owner, Region, Sequence, TenantId, Unit,
 };
 
+use crate::homes::{HOMES, Homes};
 use crate::site::{Of, Site, item};
 
 /// What is on its way.
@@ -34,6 +35,8 @@ pub struct World {
     pub account: AccountName,
     /// Where its home is.
     pub home: Site,
+    /// Where else it can be.
+    pub homes: Homes,
     /// The regions.
     pub regions: BTreeMap<Region, RegionWorld>,
     /// What was sent and not dropped.
@@ -67,15 +70,18 @@ impl World {
         let account = AccountName { tenant, unit: Unit::credits() };
         let regions = regions.iter().map(|name| (region(name), RegionWorld::default())).collect();
         let mut world = Self {
+            homes: Homes::new(&account),
             account,
             home: Site::default(),
             regions,
             wire: Vec::new(),
             own_acts: Vec::new(),
         };
-        let open = Operation::Open(Open { home: region("home"), policy });
-        let opened = world.at_home(open, None, LogTime::ZERO);
+        let open = Operation::Open(Open { home: region(HOMES[0]), policy });
+        let of = Of { account: &world.account, generation: Generation::HOME };
+        let opened = world.home.ask(of, item(open, None), LogTime::ZERO);
         assert!(opened.result.is_ok(), "a new account can be opened");
+        world.note_written(Sequence::ZERO);
         world
     }
 
@@ -86,8 +92,18 @@ impl World {
         key: Option<IdempotencyKey>,
         now: LogTime,
     ) -> Outcome {
+        let before = self.home_account().head().sequence;
         let of = Of { account: &self.account, generation: Generation::HOME };
-        self.home.ask(of, item(operation, key), now)
+        let outcome = self.home.ask(of, item(operation, key), now);
+        self.note_written(before);
+        outcome
+    }
+
+    /// Home writes down what has become due.
+    pub fn sweep_home(&mut self, now: LogTime) {
+        let before = self.home_account().head().sequence;
+        self.home.sweep(now);
+        self.note_written(before);
     }
 
     /// Asks a region's book.
@@ -144,8 +160,11 @@ impl World {
         books.map(|account| &**account).max_by_key(|book| book.owner().generation)
     }
 
-    /// The voucher that home would send now.
+    /// The voucher that home would send now, if it may send one.
     pub fn voucher(&self, owner: Owner) -> Option<Message> {
+        if !self.may_vouch() {
+            return None;
+        }
         self.home_account().voucher(owner).map(|voucher| Message::Voucher(Box::new(voucher)))
     }
 
@@ -271,9 +290,10 @@ impl World {
         }
     }
 
-    /// Home as it would be if every region's book were booked now.
+    /// Home as it would be if every region's book, and what lost homes had decided, were booked now.
     pub fn as_if_all_were_booked(&self, now: LogTime) -> Site {
         let mut home = self.home.clone();
+        self.book_tails(&mut home, now);
         let owners: Vec<Owner> = self.books().map(Account::owner).collect();
         for owner in owners {
             let account = home.book(&self.account, Generation::HOME);
@@ -297,6 +317,7 @@ impl World {
 
     /// What should be true of the whole and is not.
     pub fn check(&self, now: LogTime) -> Result<(), String> {
+        self.check_homes()?;
         self.check_bound()?;
         self.check_overspend(&self.as_if_all_were_booked(now))
     }
@@ -336,6 +357,7 @@ impl World {
     /// A digest of everything.
     pub fn digest(&self) -> Vec<Digest32> {
         let regions = self.regions.values().map(|region| region.site.digest());
-        std::iter::once(self.home.digest()).chain(regions).collect()
+        let homes = self.homes.groups().map(Site::digest);
+        std::iter::once(self.home.digest()).chain(homes).chain(regions).collect()
     }
 }

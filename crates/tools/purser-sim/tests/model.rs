@@ -45,3 +45,10 @@ fn an_overdraft_and_a_forced_take_back_overspend_no_more_than_was_stated() {
         check(Small { credits: 1, calls: 3, is_forced: true, overdraft: 1, ..Small::TWO_REGIONS });
     assert!(has_overspent, "the search reaches what it is for");
 }
+
+#[test]
+fn a_home_that_is_lost_takes_no_more_with_it_than_it_may_answer_for() {
+    let losing =
+        Small { credits: 1, orders: 1, repeats: 0, regions: &["eu"], ..Small::TWO_REGIONS };
+    check(Small { lost_home: Some(1), calls: 2, ..losing });
+}

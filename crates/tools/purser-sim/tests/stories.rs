@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use purser_sim::story::{Plan, Tale, Wrong, tell};
+use purser_sim::story::{Plan, Rule, Tale, Wrong, tell};
 
 #[track_caller]
 fn check(seeds: Range<u64>, plan: &Plan) -> Vec<Tale> {
@@ -61,4 +61,36 @@ fn the_same_seed_is_the_same_history() {
     for (seed, tale) in (0..20).zip(sweep) {
         assert_eq!(check(seed..seed + 1, &Plan::WILD), [tale], "seed {seed}");
     }
+}
+
+#[test]
+fn a_home_that_moves_or_is_lost_keeps_what_it_answered_and_overspends_nothing() {
+    let tales = check(0..400, &Plan::MOVING);
+    let moves = ["move begun", "stop", "take over", "move finished", "home taken", "move aborted"];
+    let losses = ["fail-over", "retry of a lost call", "hold of a lost home"];
+    let standby = ["replication", "standby taken in", "standby dropped", "no answer yet"];
+    check_happened(&tales, &[&moves[..], &losses[..], &standby[..]].concat());
+}
+
+#[test]
+fn a_home_that_answers_for_itself_overspends_no_more_than_was_stated() {
+    let tales = check(0..400, &Plan::LOSING);
+    check_happened(&tales, &["fail-over", "step down", "tail booked", "call of a lost home"]);
+}
+
+#[test]
+fn a_node_that_breaks_a_rule_is_found_out() {
+    // R1: a region is told what only the lost home knew.
+    check_is_found_out(Rule::EntryBeforeVoucher, "INV-13");
+    // R6: more was answered than is set aside.
+    check_is_found_out(Rule::AnswersWithinX, "what was answered is lost");
+}
+
+/// Some history shows that the rule was broken, by what it says.
+#[track_caller]
+fn check_is_found_out(rule: Rule, detail: &str) {
+    let plan = Plan { broken: Some(rule), ..Plan::LOSING };
+    let wrong = (0..300).filter_map(|seed| tell(seed, &plan).err());
+    let found = wrong.map(|wrong| wrong.detail).find(|found| found.contains(detail));
+    assert!(found.is_some(), "nobody misses {rule:?}");
 }

@@ -55,11 +55,14 @@ impl Account {
     /// Closes the account for good. Refuses: holds or debt; the account has changed since the
     /// operator looked.
     pub(super) fn decide_close(&self, asked: &Close) -> Result<Draft, Rejection> {
-        let allocations = self.home_side()?.allocations.len();
-        if !self.holds.is_empty() || !self.balance.debt.is_zero() || allocations > 0 {
+        let home = self.home_side()?;
+        let (allocations, tails) = (home.allocations.len(), home.tails.len());
+        let is_whole = allocations == 0 && tails == 0;
+        if !self.holds.is_empty() || !self.balance.debt.is_zero() || !is_whole {
             let count = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);
-            let (holds, allocations) = (count(self.holds.len()), count(allocations));
-            return Err(Rejection::CloseBlocked { holds, debt: self.balance.debt, allocations });
+            let (holds, debt) = (count(self.holds.len()), self.balance.debt);
+            let (allocations, tails) = (count(allocations), count(tails));
+            return Err(Rejection::CloseBlocked { holds, debt, allocations, tails });
         }
         self.refuse_stale(asked.confirm)?;
         Ok(Draft::still(Fact::Closed(self.standing.becoming(AccountStatus::Closed))))

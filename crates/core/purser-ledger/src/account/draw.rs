@@ -45,14 +45,25 @@ impl Account {
     /// Plans to draw `amount`, all of it.
     pub(crate) fn plan_all(&self, amount: Credits) -> Result<Vec<Portion>, Rejection> {
         let plan = self.plan(amount);
-        if plan.short_by.is_zero() {
-            Ok(plan.portions)
-        } else {
-            Err(self.too_few(plan.short_by, None))
-        }
+        let short_by = self.short_by(amount, &plan);
+        if short_by.is_zero() { Ok(plan.portions) } else { Err(self.too_few(short_by, None)) }
     }
 
-    /// Plans to draw `amount`; what is missing may become debt within the account's limit.
+    /// What a call is short by: what no lot could pay, and what would come out of the credits that are
+    /// set aside for lost homes.
+    fn short_by(&self, amount: Credits, plan: &Plan) -> Credits {
+        let free = self.balance.available.saturating_sub(self.quarantine());
+        let kept = if matches!(self.side, Side::Home(_)) {
+            amount.saturating_sub(plan.short_by).saturating_sub(free)
+        } else {
+            Credits::ZERO
+        };
+        plan.short_by.checked_add(kept).unwrap_or(Credits::MAX)
+    }
+
+    /// Plans to draw `amount`; what is missing may become debt within the account's limit. Credits that
+    /// are set aside count as missing, but are used before anything is owed: what is available pays
+    /// debt first.
     pub(crate) fn plan_with_debt(
         &self,
         amount: Credits,
@@ -60,14 +71,11 @@ impl Account {
     ) -> Result<Plan, Rejection> {
         let plan = self.plan(amount);
         let allow_debt = allow_debt && matches!(self.side, Side::Home(_));
-        let owed = self.balance.debt.checked_add(plan.short_by);
+        let short_by = self.short_by(amount, &plan);
+        let owed = self.balance.debt.checked_add(short_by);
         let limit = allow_debt.then_some(self.standing.policy.debt_limit);
         let within = owed.zip(limit).is_some_and(|(owed, limit)| owed <= limit);
-        if plan.short_by.is_zero() || within {
-            Ok(plan)
-        } else {
-            Err(self.too_few(plan.short_by, limit))
-        }
+        if short_by.is_zero() || within { Ok(plan) } else { Err(self.too_few(short_by, limit)) }
     }
 
     /// `unpaid` is what no lot could pay; what is owed would have to be repaid before it.

@@ -28,8 +28,12 @@ pub(crate) enum DueEvent {
 }
 
 impl Account {
-    /// When something is next due, the freeing of memory included.
+    /// When something is next due, the freeing of memory included. Nothing is while the account has
+    /// stopped for a move.
     pub(crate) fn next_due(&self) -> Option<LogTime> {
+        if self.stopped().is_some() {
+            return None;
+        }
         let event = self.agenda.first().map(|(due, ())| due.at);
         let home = self.home_side().ok();
         let away = home.and_then(|home| home.away.next_forget());
@@ -53,6 +57,12 @@ impl Account {
             }
             self.repay_debt(instant, scribe)?;
         }
+        self.forget(now);
+        Ok(())
+    }
+
+    /// Frees the memory of what is not kept any longer.
+    pub(crate) fn forget(&mut self, now: LogTime) {
         self.keys.forget(now);
         self.ended.forget(now);
         if let Side::Home(Some(home)) = &mut self.side {
@@ -60,7 +70,6 @@ impl Account {
             home.duplicates.forget(now);
             home.requests.forget(now);
         }
-        Ok(())
     }
 
     /// The instant of the next event that is due at `now`.

@@ -3,6 +3,7 @@
 //! The same code serves a live account, a replica, and an audit that rebuilds the state from the
 //! entries alone.
 
+use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use purser_types::{Position, Sequence};
@@ -15,6 +16,7 @@ use crate::command::LotNumber;
 use crate::digest::Digest32;
 use crate::entry::{Bucket, Entry, Fact, Move};
 use crate::hold::{Hold, HoldState, Source, Spend, sum};
+use crate::home::owes_for_tail;
 use crate::lot::{Lot, LotPhase, LotTerms};
 use crate::region::{BookPhase, RegionSide};
 
@@ -66,6 +68,15 @@ impl Account {
             | Fact::TakenBack(allocation)
             | Fact::WrittenOff(allocation) => self.evolve_allocation(allocation),
             Fact::Settled(settlement) => self.evolve_settlement(settlement, entry, position),
+            Fact::HomeStopped(departure) => self.evolve_stop(*departure),
+            Fact::HomeMoved(change) => self.evolve_home(change, entry.sequence),
+            Fact::TailWrittenOff(tail) => self.evolve_tail_written_off(tail),
+            Fact::TailBooked(run) => {
+                self.evolve_tail(run);
+                if let Some(hold) = &run.spend {
+                    self.evolve_hold(hold, entry, position);
+                }
+            }
             Fact::VoucherAccepted(_) => (),
             Fact::ReturnedHome { recall } => self.evolve_book(|book| {
                 book.answered = book.answered.max(*recall);
@@ -191,23 +202,30 @@ impl Account {
         let before: Vec<_> = own.take_while(|(other, _)| *other == debtor).collect();
         let mut realised = self.realised();
         let in_region = debtor.allocation != Sequence::ZERO;
+        let mut overspent = BTreeSet::new();
         for key in before {
             self.debts_of.remove(&key);
             let debt = self.debts.remove(&key.1);
-            if let Some(Debt { amount, .. }) = debt.filter(|_| in_region) {
+            if let Some(Debt { amount, .. }) = debt.filter(|debt| debt.is_realised) {
                 realised = realised.saturating_sub(amount);
+                overspent.insert(key.1);
             }
         }
         for spend in spent {
             if let Source::Debt(origin) = spend.source {
-                self.debts.insert(origin, Debt { debtor, amount: spend.amount });
+                let is_realised =
+                    in_region || overspent.contains(&origin) || owes_for_tail(entry, spend.source);
+                let debt = Debt { debtor, amount: spend.amount, is_realised };
+                self.debts.insert(origin, debt);
                 self.debts_of.insert((debtor, origin), ());
-                if in_region {
+                if is_realised {
                     realised = sum([realised, spend.amount].into_iter());
                 }
             }
         }
-        if in_region && let Some(home) = self.home_side_mut() {
+        if realised != self.realised()
+            && let Some(home) = self.home_side_mut()
+        {
             home.realised = realised;
         }
     }

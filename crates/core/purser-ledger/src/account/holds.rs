@@ -129,7 +129,7 @@ impl Account {
         Ok(Draft { fact: Fact::Charged(charge), moves })
     }
 
-    fn new_hold(
+    pub(crate) fn new_hold(
         &self,
         kind: HoldKind,
         amount: Credits,

@@ -4,14 +4,33 @@
 //! decision is remembered, whatever it was; what the caller got wrong in the request itself is not.
 //! A key is forgotten exactly when its retention ends.
 
-use purser_types::{Credits, HistoryError, HistoryReader, IdempotencyKey, LogTime, Position};
+use minicbor::{Decode, Encode};
+use purser_types::{
+    Credits, HistoryError, HistoryReader, IdempotencyKey, LogTime, OperationId, Position,
+};
 
 use super::{Account, read_entry};
 use crate::answer::{Decision, Existing, Last, Outcome, Receipt, Remembered};
 use crate::command::Identity;
 use crate::digest::{Digest16, digest16};
-use crate::entry::Entry;
+use crate::entry::{Bucket, Entry, Fact};
+use crate::hold::sum;
 use crate::rejection::Rejection;
+
+/// A decision that the entries of an operation tell of, one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub(crate) struct Answering {
+    #[n(0)]
+    #[cbor(with = "minicbor::bytes")]
+    pub(crate) key: Digest16,
+    #[n(1)]
+    pub(crate) operation: OperationId,
+}
+
+/// What an idempotency key is looked up by.
+pub(crate) fn request_key(key: &IdempotencyKey) -> Digest16 {
+    digest16(key.as_str().as_bytes())
+}
 
 impl Account {
     /// Whether this book has decided a request under the key, whatever it was and however it ended,
@@ -51,7 +70,7 @@ impl Account {
 
     /// Remembers that a request was accepted: its entry, the account's last one, and what became of
     /// the account's debt.
-    pub(super) fn remember_acceptance(
+    pub(crate) fn remember_acceptance(
         &mut self,
         asked: Option<Identity>,
         now: LogTime,
@@ -82,6 +101,41 @@ impl Account {
         if refusal.is_remembered() {
             self.remember(asked, now, Decision::Refused(Box::new(refusal.clone())));
         }
+    }
+
+    /// Remembers what an entry tells of a decision under a key, as it was remembered where the entry was
+    /// written: with the debt that was repaid in the same operation.
+    ///
+    /// `answering` is the decision that the entry before it told of, and afterwards the one that this
+    /// entry does.
+    pub(crate) fn remember_as_told(
+        &mut self,
+        entry: &Entry,
+        position: Position,
+        answering: &mut Option<Answering>,
+    ) {
+        if let (Some(key), Some(fingerprint)) = (&entry.key, entry.fingerprint) {
+            let asked = Identity { key: request_key(key), fingerprint };
+            self.remember_acceptance(Some(asked), entry.log_time, position, Credits::ZERO);
+            *answering = Some(Answering { key: asked.key, operation: entry.operation });
+            return;
+        }
+        let goes_on = matches!(entry.fact, Fact::DebtRepaid(_));
+        let told = answering.take().filter(|told| goes_on && told.operation == entry.operation);
+        let Some(told) = told else { return };
+        let known = self.keys.latest(&told.key).map(|kept| kept.value.clone());
+        let Some(Remembered {
+            fingerprint,
+            decision: Decision::Accepted { entry: first, debt_repaid, .. },
+        }) = known
+        else {
+            return;
+        };
+        let paid = entry.moves.iter().filter(|step| step.to == Bucket::Debt);
+        let repaid = sum(paid.map(|step| step.amount).chain([debt_repaid]));
+        let asked = Identity { key: told.key, fingerprint };
+        self.remember_acceptance(Some(asked), entry.log_time, first, repaid);
+        *answering = Some(told);
     }
 
     fn remember(&mut self, asked: Option<Identity>, now: LogTime, decision: Decision) {

@@ -17,12 +17,14 @@ mod due;
 mod evolve;
 mod grants;
 mod holds;
+mod import;
 mod keys;
 mod pieces;
 mod scratch;
 mod undo;
 mod view;
 
+use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 use purser_types::{
     CowMap, Credits, History, HistoryError, HistoryReader, LogTime, OperationId, Owner, Position,
@@ -31,13 +33,14 @@ use purser_types::{
 
 pub(crate) use self::due::{Due, dues_of_lot, end_of_hold};
 use self::keys::receipt_of_existing;
-pub(crate) use self::pieces::{Digested, Piece, pieces_of_marks};
+pub(crate) use self::keys::{Answering, request_key};
+pub(crate) use self::pieces::{Digested, Piece, pieces_of_gone, pieces_of_marks};
 pub(crate) use self::scratch::Scratch;
 pub(crate) use self::undo::take_last;
 pub use self::view::{AsOf, CheckVerdict};
 use crate::answer::{Existing, Last, Outcome, Receipt, Remembered};
 use crate::balance::{Balance, BalanceError};
-use crate::chain::{Backwards, Hashed, Link, Record};
+use crate::chain::{Backwards, Hashed, Link, Record, page_after};
 use crate::codec;
 use crate::command::{
     AccountName, Context, HoldNumber, Identity, Item, LotNumber, Operation, Reclaim, Refund, Target,
@@ -47,6 +50,7 @@ use crate::entry::{Entry, Fact, Move, allocation_genesis, genesis_hash};
 use crate::hold::Hold;
 use crate::home::Home;
 use crate::lot::{DrawKey, Lot};
+use crate::moving::{Departure, ImportPart};
 use crate::region::{BookPhase, RegionSide};
 use crate::rejection::Rejection;
 use crate::standing::{AccountStatus, Standing};
@@ -131,6 +135,10 @@ pub(crate) struct Debt {
     pub(crate) debtor: HoldKey,
     #[n(1)]
     pub(crate) amount: Credits,
+    /// Whether it is overspend: made by a region's spend, or by a lost home's.
+    #[n(2)]
+    #[cbor(skip_if = "codec::is_none")]
+    pub(crate) is_realised: bool,
 }
 
 /// What was decided and is not written yet.
@@ -218,6 +226,9 @@ impl Account {
         now: LogTime,
         scribe: &mut Scribe<'_>,
     ) -> Result<Vec<Outcome>, HistoryError> {
+        if let Some(refusal) = self.refuse_stopped(items) {
+            return Ok(vec![Outcome::refused(refusal); items.len()]);
+        }
         let none = std::iter::repeat(&None);
         let asked = items.iter().zip(bars.iter().chain(none));
         let asked: Vec<Asked<'_>> =
@@ -229,6 +240,16 @@ impl Account {
             return self.abort(items, now, &refused, &*scribe.history);
         }
         asked.iter().map(|asked| self.apply_item(*asked, now, scribe)).collect()
+    }
+
+    /// Refuses whatever is asked of an account that has stopped for a move, but that it goes on under a
+    /// new epoch. Nothing is written for it, not even what has become due: the next home does that.
+    fn refuse_stopped(&self, items: &[Item]) -> Option<Rejection> {
+        let Departure { to, epoch } = self.stopped()?;
+        if let [Item { operation: Operation::Stay(stay), .. }] = items {
+            return self.decide_stay(*stay).err();
+        }
+        Some(Rejection::HomeStopped { to, epoch })
     }
 
     /// Plays the items on a copy and tells which one is refused first. A history cannot take
@@ -298,6 +319,9 @@ impl Account {
         };
         if let Operation::Settle(report) = &item.operation {
             return self.settle(report, item, now, scribe);
+        }
+        if let Operation::BookTail(page) = &item.operation {
+            return self.book_tail(page, now, scribe);
         }
         let decided = if let Operation::Accept(voucher) = &item.operation {
             let booked = self.hash_at(voucher.booked.sequence, &*scribe.history)?;
@@ -390,6 +414,13 @@ impl Account {
         concerned: Option<Hold>,
         now: LogTime,
     ) -> Result<Verdict, Rejection> {
+        // A closed account has a home as well.
+        if let Operation::Stop(departure) = operation {
+            return self.decide_stop(*departure).map(Verdict::Write);
+        }
+        if let Operation::Stay(stay) = operation {
+            return self.decide_stay(*stay).map(Verdict::Write);
+        }
         if self.standing.status == AccountStatus::Closed {
             return Err(Rejection::AccountClosed);
         }
@@ -418,8 +449,13 @@ impl Account {
             Operation::Return(give_back) => self.decide_return(give_back)?,
             Operation::Finish => self.decide_finish()?,
             Operation::Seal => self.decide_seal()?,
-            // These two need the history, and are decided before.
-            Operation::Settle(_) | Operation::Accept(_) => return Err(Rejection::DecidedElsewhere),
+            Operation::WriteOffTail(write_off) => self.decide_write_off_tail(write_off)?,
+            // These need the history or come before, and are decided elsewhere.
+            Operation::Settle(_)
+            | Operation::Accept(_)
+            | Operation::BookTail(_)
+            | Operation::Stop(_)
+            | Operation::Stay(_) => return Err(Rejection::DecidedElsewhere),
         };
         Ok(Verdict::Write(draft))
     }
@@ -455,7 +491,11 @@ impl Account {
             | Operation::Accept(_)
             | Operation::Return(_)
             | Operation::Finish
-            | Operation::Seal => Ok(()),
+            | Operation::Seal
+            | Operation::Stop(_)
+            | Operation::Stay(_)
+            | Operation::BookTail(_)
+            | Operation::WriteOffTail(_) => Ok(()),
         }
     }
 
@@ -485,8 +525,7 @@ impl Account {
             .after(&fact, &moves)
             .expect("INV-1: what was decided keeps every bucket in its range");
         let context = origin.context.cloned().unwrap_or_default();
-        let in_region = matches!(self.side, Side::Region(_));
-        let fingerprint = origin.asked.filter(|_| in_region).map(|asked| asked.fingerprint);
+        let fingerprint = origin.asked.map(|asked| asked.fingerprint);
         let entry = Entry {
             sequence: self.head.sequence.next(),
             log_time: at,
@@ -526,6 +565,21 @@ impl Account {
         let Some(position) = kept else { return Ok(None) };
         let hold = read_entry(history, *position)?.fact.into_hold();
         Ok(hold.filter(|hold| hold.is(target)))
+    }
+
+    /// The bytes of the account's entries after `after`, as they were written: oldest first, and as many
+    /// as fit into one part of an import.
+    pub fn entries_after(
+        &self,
+        after: Sequence,
+        history: &dyn HistoryReader,
+    ) -> Result<Vec<ByteVec>, HistoryError> {
+        let most = u64::try_from(ImportPart::COUNT_MAX).unwrap_or(u64::MAX);
+        let last = Sequence(after.0.saturating_add(most).min(self.head.sequence.0));
+        match self.locate(last, history)? {
+            Some(position) => page_after(Link { sequence: last, position }, after, history),
+            None => Ok(Vec::new()),
+        }
     }
 
     /// Where the entry with `sequence` stands; nothing beyond the account's end.
@@ -637,6 +691,10 @@ fn target_of(operation: &Operation) -> Option<Target> {
         | Operation::Accept(_)
         | Operation::Return(_)
         | Operation::Finish
-        | Operation::Seal => None,
+        | Operation::Seal
+        | Operation::Stop(_)
+        | Operation::Stay(_)
+        | Operation::BookTail(_)
+        | Operation::WriteOffTail(_) => None,
     }
 }

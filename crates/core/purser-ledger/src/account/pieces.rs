@@ -20,9 +20,10 @@ use crate::codec;
 use crate::command::{AccountName, HoldNumber, LotNumber};
 use crate::digest::Digest16;
 use crate::hold::Hold;
-use crate::home::{Allocation, AwayRequest, Home};
-use crate::ledger::Mark;
+use crate::home::{Allocation, AwayRequest, Home, HomeSpan, Tail};
+use crate::ledger::{Arrival, Mark};
 use crate::lot::Lot;
+use crate::moving::{Departure, Gone};
 use crate::region::RegionSide;
 use crate::standing::Standing;
 use crate::time_ring::{Kept, TimeRing};
@@ -59,6 +60,12 @@ pub(crate) enum Piece {
     /// Not of an account, but of the group: what stands before all accounts.
     #[n(11)]
     PassedOn(#[n(0)] Vec<Digested<Mark>>),
+    /// Of an account that is being taken over.
+    #[n(12)]
+    Arrival(#[n(0)] Arrival),
+    /// Not of an account, but of the group: what stands before all accounts.
+    #[n(13)]
+    Gone(#[n(0)] Vec<(AccountName, AccountNumber, Gone)>),
 }
 
 /// What an account has only one of.
@@ -95,6 +102,14 @@ struct HomeSide {
     closed: BTreeMap<Owner, Sequence>,
     #[n(5)]
     reversals: Vec<HoldKey>,
+    #[n(6)]
+    #[cbor(skip_if = "codec::is_none")]
+    spans: Vec<HomeSpan>,
+    #[n(7)]
+    #[cbor(skip_if = "codec::is_none")]
+    tails: Vec<Tail>,
+    #[n(8)]
+    stopped: Option<Departure>,
 }
 
 /// A bucket of a time ring.
@@ -117,8 +132,12 @@ pub(crate) struct Digested<V> {
 }
 
 impl Account {
-    /// The account as encoded pieces.
-    pub(crate) fn pieces(self: Arc<Self>) -> impl Iterator<Item = Vec<u8>> + Send {
+    /// The account as encoded pieces. `arrival` says how far it has been taken over, if it has not been
+    /// taken over yet.
+    pub(crate) fn pieces(
+        self: Arc<Self>,
+        arrival: Option<Arrival>,
+    ) -> impl Iterator<Item = Vec<u8>> + Send {
         let header = Header {
             number: self.number,
             name: self.name.clone(),
@@ -145,6 +164,7 @@ impl Account {
             ring(&home.requests, |interval, pairs| Piece::Requests(interval, digested(pairs)));
         let keys = ring(&self.keys, |interval, pairs| Piece::Keys(interval, digested(pairs)));
         std::iter::once(Piece::Header(Box::new(header)))
+            .chain(arrival.map(Piece::Arrival))
             .chain(marks)
             .chain(lots)
             .chain(holds)
@@ -174,7 +194,7 @@ impl Account {
     /// Adds a piece other than the header.
     pub(crate) fn add_piece(&mut self, piece: Piece) -> Result<(), CorruptSnapshot> {
         match piece {
-            Piece::Header(_) | Piece::PassedOn(_) => {
+            Piece::Header(_) | Piece::PassedOn(_) | Piece::Arrival(_) | Piece::Gone(_) => {
                 return Err(CorruptSnapshot("something else inside an account".into()));
             }
             Piece::Marks(pairs) => self.marks.extend(pairs),
@@ -243,22 +263,27 @@ impl HomeSide {
             realised: home.realised,
             closed: home.closed.clone(),
             reversals: home.reversals.iter().copied().collect(),
+            spans: home.spans.clone(),
+            tails: home.tails.values().cloned().collect(),
+            stopped: home.stopped,
         }
     }
 }
 
 impl From<HomeSide> for Home {
     fn from(header: HomeSide) -> Self {
-        let HomeSide { epoch, allocations, generations, realised, closed, reversals } = header;
         let own = |allocation: Allocation| (allocation.owner, allocation);
-        let allocations = allocations.into_iter().map(own).collect();
+        let tail = |tail: Tail| (tail.epoch, tail);
         Self {
-            epoch,
-            allocations,
-            generations,
-            realised,
-            closed,
-            reversals: reversals.into_iter().collect(),
+            epoch: header.epoch,
+            allocations: header.allocations.into_iter().map(own).collect(),
+            generations: header.generations,
+            realised: header.realised,
+            closed: header.closed,
+            reversals: header.reversals.into_iter().collect(),
+            spans: header.spans,
+            tails: header.tails.into_iter().map(tail).collect(),
+            stopped: header.stopped,
             away: TimeRing::default(),
             requests: TimeRing::default(),
             duplicates: TimeRing::default(),
@@ -282,6 +307,16 @@ where
     buckets.into_iter().flat_map(move |bucket| {
         let interval = Interval { starts_at: bucket.starts_at, ends_at: bucket.ends_at };
         cut(bucket.pairs).map(move |pairs| piece(interval, pairs))
+    })
+}
+
+/// The accounts that have left a group, as encoded pieces.
+pub(crate) fn pieces_of_gone(
+    gone: CowMap<(AccountName, AccountNumber), Gone>,
+) -> impl Iterator<Item = Vec<u8>> + Send {
+    cut(gone).map(|pairs| {
+        let flat = pairs.into_iter().map(|((name, number), gone)| (name, number, gone));
+        codec::encode(&Piece::Gone(flat.collect()))
     })
 }
 

@@ -22,7 +22,7 @@ impl AuditedHold {
         let number = hold.number.0.0;
         let state = if matches!(entry.fact, Fact::Authorized(_)) {
             HoldState::Active
-        } else if matches!(entry.fact, Fact::Charged(_)) {
+        } else if matches!(entry.fact, Fact::Charged(_) | Fact::TailBooked(_)) {
             HoldState::Captured
         } else {
             return Err(format!("hold {number} was never made"));
@@ -48,7 +48,7 @@ impl AuditedHold {
             (HoldState::Active, _) => {}
             (_, HoldState::Active) => return Err(format!("hold {number} came back to life")),
             (HoldState::Expired, HoldState::Captured)
-                if matches!(entry.fact, Fact::LateCaptured(_)) => {}
+                if matches!(entry.fact, Fact::LateCaptured(_) | Fact::TailBooked(_)) => {}
             (before, ended) => expect("the end of a hold that had ended", ended, before)?,
         }
         let held = self.held.saturating_add(moved_to_held(&entry.moves));

@@ -16,6 +16,7 @@
 //! state that its own `evolve` makes of the entries alone.
 
 mod hold;
+mod homes;
 mod rebuild;
 
 use std::collections::BTreeMap;
@@ -24,15 +25,16 @@ use std::ops::Bound;
 use purser_types::{LogTime, Owner, Position, Sequence};
 
 use self::hold::{AuditedHold, moved_to_held};
+use self::homes::AuditedHomes;
 use self::rebuild::Rebuild;
-use crate::account::{Account, AccountNumber};
+use crate::account::{Account, AccountNumber, Head};
 use crate::balance::Balance;
 use crate::chain::Record;
 use crate::codec;
 use crate::digest::{Digest32, hash_of};
 use crate::entry::{Bucket, Entry, Fact, Move, allocation_genesis, genesis_hash};
 use crate::hold::{Hold, HoldState};
-use crate::home::Settlement;
+use crate::home::{EpochBegan, Settlement};
 use crate::ledger::Ledger;
 use crate::lot::{Lot, LotPhase};
 use crate::standing::{AccountStatus, Standing};
@@ -78,6 +80,7 @@ struct Audited {
     standing: Option<Standing>,
     /// The last entry of each region's book that was booked here, and its hash.
     regions: BTreeMap<Owner, (u64, Digest32)>,
+    homes: AuditedHomes,
 }
 
 /// What the entries say of one lot.
@@ -127,21 +130,25 @@ impl Audit {
     /// Compares what the entries add up to with a live ledger: buckets, lots, holds, chain.
     pub fn compare(&self, ledger: &Ledger) -> Vec<Finding> {
         let mut findings = Vec::new();
-        if self.accounts.len() != ledger.accounts_count() {
-            let (entries, live) = (self.accounts.len(), ledger.accounts_count());
+        let gone: BTreeMap<AccountNumber, Head> =
+            ledger.gone().map(|(number, gone)| (number, gone.head)).collect();
+        let (entries, live) = (self.accounts.len(), ledger.accounts_count());
+        if entries != live.saturating_add(gone.len()) {
             let detail = format!("{entries} accounts have entries, {live} are live");
             findings.push(whole(AccountNumber::default(), Position::default(), detail));
         }
         for (number, audited) in &self.accounts {
             let position = audited.position.unwrap_or_default();
-            let differences = match ledger.account_numbered(*number) {
-                Some(account) => {
+            let differences = match (ledger.account_numbered(*number), gone.get(number)) {
+                (Some(account), _) => {
                     let mut differences = audited.differences(account);
                     let parts = self.rebuild.differences(account).into_iter();
                     differences.extend(parts.map(|part| format!("{part}: not what entries make")));
                     differences
                 }
-                None => vec!["the live ledger does not know it".to_owned()],
+                // It has left: where it ended is all that is known of it here.
+                (None, Some(head)) => audited.head_differences(*head),
+                (None, None) => vec!["the live ledger does not know it".to_owned()],
             };
             findings.extend(differences.into_iter().map(|detail| whole(*number, position, detail)));
         }
@@ -167,6 +174,7 @@ impl Default for Audited {
             holds: BTreeMap::new(),
             standing: None,
             regions: BTreeMap::new(),
+            homes: AuditedHomes::default(),
         }
     }
 }
@@ -192,6 +200,7 @@ impl Audited {
         if let Fact::Settled(settlement) = &entry.fact {
             self.follow_region(settlement)?;
         }
+        self.homes.follow(entry)?;
         for step in &entry.moves {
             self.shift(step)?;
         }
@@ -232,7 +241,8 @@ impl Audited {
         let policy = if sets_policy { &shown.policy } else { &before.policy };
         expect("the status", shown.status, status)?;
         expect("the policy", &shown.policy, policy)?;
-        expect("the home", &shown.home, &before.home)?;
+        let moves = matches!(fact, Fact::HomeMoved(change) if change.began != EpochBegan::Kept);
+        expect("whether the home is another", shown.home != before.home, moves)?;
         expect("the time of opening", shown.opened_at, before.opened_at)
     }
 
@@ -340,12 +350,15 @@ impl Audited {
         Ok(())
     }
 
+    fn head_differences(&self, head: Head) -> Vec<String> {
+        let sequence = expect("live sequence", head.sequence.0, self.sequence);
+        let hash = expect("live hash", Some(head.hash), self.hash);
+        [sequence, hash].into_iter().filter_map(Result::err).collect()
+    }
+
     fn differences(&self, account: &Account) -> Vec<String> {
-        let mut differences = Vec::new();
+        let mut differences = self.head_differences(account.head());
         let mut note = |result: Result<(), String>| differences.extend(result.err());
-        let head = account.head();
-        note(expect("live sequence", head.sequence.0, self.sequence));
-        note(expect("live hash", Some(head.hash), self.hash));
         note(self.check_balance(account.balance()));
         let lots: BTreeMap<u64, &Lot> =
             account.lots_from(Bound::Unbounded).map(|(number, lot)| (number.0.0, lot)).collect();

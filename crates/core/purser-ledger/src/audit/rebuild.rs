@@ -73,6 +73,7 @@ impl Rebuild {
             ("debts by debtor", live.debts_of == rebuilt.debts_of),
             ("agenda", live.agenda == rebuilt.agenda),
             ("allocations", live.allocations().eq(rebuilt.allocations())),
+            ("homes", live.homes_equal(rebuilt)),
             ("realised overspend", live.realised() == rebuilt.realised()),
             ("allocation's book", live.region_side() == rebuilt.region_side()),
         ];

@@ -23,7 +23,7 @@ pub struct Allocate {
 /// See [`Operation::SetAllocation`]. What it does not name stays as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct SetAllocation {
-    /// Whose.
+    /// Whose. Generation 0 stands for the region's newest that is not closed.
     #[n(0)]
     pub owner: Owner,
     /// How much it may spend beyond what it was granted.
@@ -50,7 +50,7 @@ impl SetAllocation {
 /// See [`Operation::TakeBack`].
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct TakeBack {
-    /// The allocation.
+    /// The allocation. Generation 0 stands for the region's newest that is not closed.
     #[n(0)]
     pub owner: Owner,
     /// Whether an operator has decided it, whatever the cap says. The state that was shown.
@@ -61,7 +61,7 @@ pub struct TakeBack {
 /// See [`Operation::WriteOff`].
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct WriteOff {
-    /// The allocation.
+    /// The allocation. Generation 0 stands for the region's newest that is not closed.
     #[n(0)]
     pub owner: Owner,
     /// The state that the operator saw.
@@ -72,7 +72,7 @@ pub struct WriteOff {
 /// See [`Operation::Transfer`].
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Transfer {
-    /// Whose credits they are.
+    /// Whose credits they are. Generation 0 stands for the region's newest that is not closed.
     #[n(0)]
     pub from: Owner,
     /// Who is to have them.

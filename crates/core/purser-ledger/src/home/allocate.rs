@@ -1,6 +1,6 @@
 //! Granting to a region, changing what it may do, and taking back.
 
-use purser_types::{Credits, Owner};
+use purser_types::{Credits, Generation, Owner};
 
 use super::{AllocatedLot, Allocation, AllocationStatus, Home};
 use crate::account::{Account, Draft, Side};
@@ -85,7 +85,7 @@ impl Account {
     /// Changes what a region may do, or asks credits back. Refuses: no such allocation; more
     /// overdraft for one that is not open.
     pub(crate) fn decide_set_allocation(&self, asked: &SetAllocation) -> Result<Draft, Rejection> {
-        let mut allocation = self.allocation(asked.owner)?.clone();
+        let mut allocation = self.named_allocation(asked.owner)?.clone();
         if let Some(overdraft) = asked.overdraft {
             if allocation.status != AllocationStatus::Open && overdraft > allocation.overdraft {
                 return Err(Rejection::AllocationEnded);
@@ -113,7 +113,7 @@ impl Account {
     /// back before; unless an operator has decided it, where the region may believe that it keeps all,
     /// and beyond the cap; the account has changed since the operator looked.
     pub(crate) fn decide_take_back(&self, asked: &TakeBack) -> Result<Draft, Rejection> {
-        let mut allocation = self.allocation(asked.owner)?.clone();
+        let mut allocation = self.named_allocation(asked.owner)?.clone();
         if allocation.status == AllocationStatus::TakenBack {
             return Err(Rejection::AllocationEnded);
         }
@@ -142,7 +142,7 @@ impl Account {
     /// spent there without a report is nobody's. Refuses: no such allocation; one that is open; the
     /// account has changed since the operator looked.
     pub(crate) fn decide_write_off(&self, asked: &WriteOff) -> Result<Draft, Rejection> {
-        let mut allocation = self.allocation(asked.owner)?.clone();
+        let mut allocation = self.named_allocation(asked.owner)?.clone();
         if allocation.status == AllocationStatus::Open {
             return Err(Rejection::AllocationOpen);
         }
@@ -228,6 +228,18 @@ impl Account {
         match &self.side {
             Side::Home(home) => Ok(home.as_deref().unwrap_or(Home::NONE)),
             Side::Region(_) => Err(Rejection::DecidedElsewhere),
+        }
+    }
+
+    /// An allocation that is not closed, as operators name it: no allocation has generation 0, which
+    /// stands for the region's newest. What is meant is found here and not before the log, so that a
+    /// repeat asks the same, whatever has been opened or closed meanwhile.
+    pub(super) fn named_allocation(&self, named: Owner) -> Result<&Allocation, Rejection> {
+        let mut of_region = self.home_side()?.allocations.values();
+        let newest = of_region.rfind(|allocation| allocation.owner.region == named.region);
+        match newest.filter(|_| named.generation == Generation::HOME) {
+            Some(newest) => Ok(newest),
+            None => self.allocation(named),
         }
     }
 

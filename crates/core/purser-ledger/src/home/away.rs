@@ -7,11 +7,10 @@
 
 use purser_types::{HistoryError, HistoryReader, LogTime, Owner, Sequence};
 
-use super::{AwayRequest, SameRequest, Shipped};
-use crate::account::{Account, HoldKey, read_entry};
+use super::{AwayRequest, SameRequest, Settlement, Shipped};
+use crate::account::{Account, HoldKey, read_entry, request_key};
 use crate::answer::Decision;
 use crate::command::{HoldNumber, Identity, Target};
-use crate::digest::digest16;
 use crate::entry::{Entry, Fact};
 use crate::hold::Hold;
 use crate::rejection::Rejection;
@@ -35,8 +34,7 @@ impl Account {
     }
 
     /// Remembers where the requests were decided whose entries were just booked.
-    pub(super) fn remember_away(&mut self, settled: &Entry, now: LogTime) {
-        let Fact::Settled(settlement) = &settled.fact else { return };
+    pub(super) fn remember_away(&mut self, settlement: &Settlement, now: LogTime) {
         let retention = self.standing.policy.key_retention;
         let Some(home) = self.home_side_mut() else { return };
         let allocation = settlement.allocation.opened_by;
@@ -134,5 +132,5 @@ fn request_of(entry: &Entry) -> Option<Identity> {
     let begins = matches!(entry.fact, Fact::Authorized(_) | Fact::Charged(_));
     let key = entry.key.as_ref().filter(|_| begins)?;
     let fingerprint = entry.fingerprint?;
-    Some(Identity { key: digest16(key.as_str().as_bytes()), fingerprint })
+    Some(Identity { key: request_key(key), fingerprint })
 }

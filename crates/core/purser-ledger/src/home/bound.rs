@@ -17,6 +17,8 @@ pub struct Bound {
     pub taken_back: Credits,
     /// Allowed beyond what was granted, and not used as far as is known.
     pub overdraft: Credits,
+    /// Set aside for what lost homes may have decided: F.
+    pub failover: Credits,
 }
 
 impl Bound {
@@ -25,9 +27,10 @@ impl Bound {
         wide(self.realised).saturating_add(self.potential())
     }
 
-    /// What regions may still turn into debt. It is booked whatever it comes to.
+    /// What regions and lost homes may still turn into debt. It is booked whatever it comes to.
     pub fn potential(self) -> u128 {
-        wide(self.taken_back).saturating_add(wide(self.overdraft))
+        let parts = [self.taken_back, self.overdraft, self.failover];
+        parts.into_iter().fold(0, |sum, part| sum.saturating_add(wide(part)))
     }
 }
 
@@ -39,16 +42,19 @@ impl Home {
             realised: self.realised,
             taken_back: sum(Allocation::unresolved),
             overdraft: sum(Allocation::overdraft_unused),
+            failover: self.quarantine(),
         }
     }
 
     /// The most that the bound may come to: what the policy allows to be taken back, what operators
-    /// took back beyond that, and the overdrafts.
+    /// took back beyond that, the overdrafts, and what is set aside for lost homes. Not here: X, which
+    /// a fail-over turns into what is set aside.
     pub(crate) fn ceiling(&self, changed: Option<&Allocation>, takeback_cap: Credits) -> Credits {
         let forced = |allocation: &Allocation| {
             if allocation.is_forced { allocation.unresolved() } else { Credits::ZERO }
         };
-        let parts = [self.sum(changed, forced), self.sum(changed, |it| it.overdraft_worst)];
+        let overdrafts = self.sum(changed, |it| it.overdraft_worst);
+        let parts = [self.sum(changed, forced), overdrafts, self.quarantine()];
         parts.into_iter().fold(takeback_cap, add)
     }
 

@@ -30,6 +30,7 @@ impl Account {
         position: Position,
     ) {
         self.evolve_allocation(&settlement.allocation);
+        self.remember_away(settlement, entry.log_time);
         let allocation = settlement.allocation.opened_by;
         for shipped in &settlement.shipped {
             let Some(hold) = shipped.entry.fact.hold() else { continue };
@@ -89,10 +90,11 @@ impl Account {
         self.home_side().map(|home| home.bound(None)).unwrap_or_default()
     }
 
-    /// The most that [`Account::bound`] may come to.
+    /// The most that [`Account::bound`] may come to, also if this home is lost.
     pub fn ceiling(&self) -> Credits {
         let cap = self.standing.policy.takeback_cap;
-        self.home_side().map_or(Credits::ZERO, |home| home.ceiling(None, cap))
+        let ceiling = self.home_side().map_or(Credits::ZERO, |home| home.ceiling(None, cap));
+        ceiling.checked_add(self.answer_limit()).unwrap_or(Credits::MAX)
     }
 
     /// What is owed and no region made: a call or a policy allowed it here.
@@ -103,9 +105,14 @@ impl Account {
         }
     }
 
-    /// Whether regions have something of this account, or have made debt that is not repaid.
+    /// Whether regions have something of this account, or have made debt that is not repaid; or whether
+    /// that is so of a lost home, or would be if this one were lost.
     pub(crate) fn has_to_do_with_regions(&self) -> bool {
-        self.home_side().is_ok_and(|home| !home.allocations.is_empty() || !home.realised.is_zero())
+        let may_lose = !self.answer_limit().is_zero();
+        self.home_side().is_ok_and(|home| {
+            let is_owed = !home.realised.is_zero() || !home.tails.is_empty();
+            !home.allocations.is_empty() || is_owed || may_lose
+        })
     }
 
     /// What is out in regions, as far as home knows. Of a region's book: nothing.

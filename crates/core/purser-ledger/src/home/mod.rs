@@ -21,7 +21,10 @@ mod away;
 mod bound;
 mod evolve;
 mod follow;
+mod residence;
 mod settle;
+mod tail;
+mod tail_matching;
 mod transfer;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,16 +38,20 @@ use crate::digest::Digest16;
 use crate::entry::Entry;
 use crate::hold::{Portion, Spend};
 use crate::lot::LotTerms;
+use crate::moving::{Departure, FIRST_EPOCH};
 use crate::policy::OnExpiry;
 use crate::protocol::{Booked, Mode, Recall};
 use crate::time_ring::TimeRing;
 
 pub use self::bound::Bound;
+pub use self::residence::{EpochBegan, HomeChange, HomeSpan};
+pub(crate) use self::tail::owes_for_tail;
+pub use self::tail::{Fate, LostEntry, Tail, TailRun};
 
 /// What home knows of an account's allocations.
 ///
 /// Most accounts never have any, so an account keeps this aside until it has something to say.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Home {
     /// Counts the account's homes.
     pub(crate) epoch: Epoch,
@@ -65,6 +72,12 @@ pub(crate) struct Home {
     pub(crate) duplicates: TimeRing<HoldKey, ()>,
     /// Those of them that hold credits or have spent some.
     pub(crate) reversals: BTreeSet<HoldKey>,
+    /// The move that the account has stopped for.
+    pub(crate) stopped: Option<Departure>,
+    /// The account's homes, if it has had several. Never forgotten, which takes 40 bytes a move.
+    pub(crate) spans: Vec<HomeSpan>,
+    /// What lost homes may have decided besides, by their last epochs.
+    pub(crate) tails: BTreeMap<Epoch, Tail>,
 }
 
 /// A request that a region has accepted.
@@ -365,10 +378,16 @@ impl Allocation {
     }
 }
 
+impl Default for Home {
+    fn default() -> Self {
+        Self::NONE.clone()
+    }
+}
+
 impl Home {
     /// What there is to know of an account that has never had an allocation.
     pub(crate) const NONE: &Self = &Self {
-        epoch: Epoch(0),
+        epoch: FIRST_EPOCH,
         allocations: BTreeMap::new(),
         generations: BTreeMap::new(),
         away: TimeRing::EMPTY,
@@ -377,6 +396,9 @@ impl Home {
         requests: TimeRing::EMPTY,
         duplicates: TimeRing::EMPTY,
         reversals: BTreeSet::new(),
+        stopped: None,
+        spans: Vec::new(),
+        tails: BTreeMap::new(),
     };
 
     /// The allocation that a region can be granted more under.

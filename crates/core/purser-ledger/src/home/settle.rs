@@ -77,7 +77,6 @@ impl Account {
             let Run { settlement, moves } = run;
             let draft = Draft { fact: Fact::Settled(Box::new(settlement)), moves };
             let (entry, _) = self.append(draft, now, origin, scribe);
-            self.remember_away(&entry, now);
             let debt_repaid = self.repay_debt(now, scribe)?;
             let granted = pending.and_then(|pending| self.decide_transferred(pending, &entry));
             if let Some(granted) = granted {

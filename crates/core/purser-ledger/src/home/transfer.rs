@@ -23,7 +23,7 @@ impl Account {
     /// What the region spends before it hears of it is not transferred.
     pub(crate) fn decide_transfer(&self, asked: &Transfer) -> Result<Draft, Rejection> {
         self.refuse_if_frozen()?;
-        let mut allocation = self.allocation(asked.from)?.clone();
+        let mut allocation = self.named_allocation(asked.from)?.clone();
         if allocation.status != AllocationStatus::Open {
             return Err(Rejection::AllocationEnded);
         }

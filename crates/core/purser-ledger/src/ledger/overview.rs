@@ -22,6 +22,8 @@ pub struct Overspend {
     pub taken_back: u128,
     /// Allowed beyond what was granted, and not used as far as is known.
     pub overdraft: u128,
+    /// Set aside for what lost homes may have decided.
+    pub failover: u128,
     /// The most that the bound may come to.
     pub ceiling: u128,
     /// What is out, by region: none is left out that has an allocation.
@@ -33,7 +35,8 @@ pub struct Overspend {
 impl Overspend {
     /// The bound: all causes together.
     pub fn total(&self) -> u128 {
-        self.realised.saturating_add(self.taken_back).saturating_add(self.overdraft)
+        let parts = [self.realised, self.taken_back, self.overdraft, self.failover];
+        parts.into_iter().fold(0, u128::saturating_add)
     }
 
     fn add(&mut self, account: &Account) {
@@ -42,6 +45,7 @@ impl Overspend {
             (&mut self.realised, bound.realised),
             (&mut self.taken_back, bound.taken_back),
             (&mut self.overdraft, bound.overdraft),
+            (&mut self.failover, bound.failover),
             (&mut self.ceiling, account.ceiling()),
         ];
         for (sum, part) in sums {
@@ -57,7 +61,8 @@ impl Overspend {
 /// What a group keeps of its accounts, so that it need not look at all of them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Overview {
-    /// Those that have allocations, or debt that regions made.
+    /// Those that have allocations, or debt that regions made; those whose home was lost, or may answer
+    /// for itself until it is.
     away: CowMap<AccountNumber, ()>,
     /// What is owed and no region made.
     allowed_debt: u128,
@@ -96,8 +101,9 @@ impl Overview {
 }
 
 impl Ledger {
-    /// The accounts of which regions have, or may owe, something: those with allocations that are not
-    /// closed, and those with debt that regions made.
+    /// The accounts of which regions or lost homes have, or may owe, something: those with allocations
+    /// that are not closed, those with debt that regions made, those of which a home was lost, and those
+    /// that may answer before a standby has heard.
     pub fn accounts_with_allocations(&self) -> impl Iterator<Item = &Arc<Account>> {
         self.overview.away.iter().filter_map(|(number, ())| self.accounts.get(number))
     }
@@ -188,6 +194,7 @@ mod tests {
         let expected = Overspend {
             realised: 0,
             taken_back: 5,
+            failover: 0,
             overdraft: 7,
             ceiling: 12,
             stranded,

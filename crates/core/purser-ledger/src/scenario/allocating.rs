@@ -1,12 +1,13 @@
 //! Lines about allocations: what home and a region ask of their own books.
 
-use purser_types::{Credits, Region};
+use purser_types::{Credits, Epoch, Region};
 
 use super::line_error::LineError;
 use super::names::Book;
 use super::requests::{Read, Reader};
 use super::words::{Words, call_amount, number};
 use crate::command::{Allocate, Operation, Return, SetAllocation, TakeBack, Transfer, WriteOff};
+use crate::moving::{Departure, FIRST_EPOCH, Stay, WriteOffTail};
 use crate::policy::OnExpiry;
 use crate::protocol::Mode;
 
@@ -24,6 +25,9 @@ pub(super) fn reader(verb: &str) -> Result<Read, LineError> {
         "return" => |_, _, words| give_back(words),
         "finish" => |_, _, _| Ok(Operation::Finish),
         "seal" => |_, _, _| Ok(Operation::Seal),
+        "stop" => |_, _, words| stop(words),
+        "stay" => |_, _, words| Ok(Operation::Stay(Stay { epoch: epoch(words)? })),
+        "write_off_tail" => write_off_tail,
         unknown => return Err(LineError::UnknownCommand(unknown.to_owned())),
     })
 }
@@ -123,6 +127,26 @@ fn write_off(
 ) -> Result<Operation, LineError> {
     let owner = reader.owner(&book.account, words)?;
     Ok(Operation::WriteOff(WriteOff { owner, confirm: reader.confirm(book, words)? }))
+}
+
+fn stop(words: &mut Words<'_>) -> Result<Operation, LineError> {
+    let to = Region::parse(words.plain("region")?)?;
+    Ok(Operation::Stop(Departure { to, epoch: epoch(words)? }))
+}
+
+fn write_off_tail(
+    reader: &Reader<'_>,
+    book: &Book,
+    words: &mut Words<'_>,
+) -> Result<Operation, LineError> {
+    let epoch = epoch(words)?;
+    let confirm = reader.confirm(book, words)?;
+    Ok(Operation::WriteOffTail(WriteOffTail { epoch, confirm }))
+}
+
+/// The epoch that a line names: the first if it names none.
+pub(super) fn epoch(words: &mut Words<'_>) -> Result<Epoch, LineError> {
+    Ok(number(words, "epoch")?.map_or(FIRST_EPOCH, Epoch))
 }
 
 fn give_back(words: &mut Words<'_>) -> Result<Operation, LineError> {

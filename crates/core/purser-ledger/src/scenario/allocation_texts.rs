@@ -1,7 +1,7 @@
 //! Answers in words about allocations: figures, messages, the bound.
 
 use minicbor::bytes::ByteVec;
-use purser_types::Owner;
+use purser_types::{Epoch, Owner};
 
 use super::messages::Message;
 use super::telling::{Teller, figures};
@@ -9,6 +9,7 @@ use crate::account::Account;
 use crate::codec;
 use crate::entry::Entry;
 use crate::home::{Allocation, AllocationStatus, Bound, SameRequest, Settlement, Shipped};
+use crate::moving::FIRST_EPOCH;
 use crate::policy::OnExpiry;
 use crate::protocol::{Mode, Report, Voucher, VoucherLot};
 use crate::region::{BookPhase, RegionSide};
@@ -42,7 +43,7 @@ impl Teller<'_> {
             let holds = voucher.reversals.iter().map(|hold| format!("#{}", hold.0.0));
             text.push_str(&format!(" undo={}", holds.collect::<Vec<_>>().join(",")));
         }
-        text + &counted("booked", voucher.booked.sequence.0) + &counted("epoch", voucher.epoch.0)
+        text + &counted("booked", voucher.booked.sequence.0) + &epoch_text(voucher.epoch)
     }
 
     /// An allocation as home knows it, with what is out of each lot.
@@ -106,26 +107,27 @@ pub(super) fn region_text(account: &Account, region: &RegionSide) -> String {
         BookPhase::Finished => " finished",
     };
     let figures = figures(&[("right", account.right()), ("overdraft", region.overdraft)]);
-    let counts = [
-        ("recall", region.recall.number),
-        ("answered", region.answered),
-        ("epoch", region.epoch.0),
-    ];
+    let counts = [("recall", region.recall.number), ("answered", region.answered)];
     let counts: String = counts.iter().map(|(name, count)| counted(name, *count)).collect();
     let (owner, mode) = (owner_text(region.owner), mode_text(region.mode));
     let expiry = expiry_text(region.on_expiry);
-    format!("{owner}{phase}{mode}{expiry}{figures} voucher={}{counts}", region.voucher)
+    let epoch = epoch_text(region.epoch);
+    format!("{owner}{phase}{mode}{expiry}{figures} voucher={}{counts}{epoch}", region.voucher)
 }
 
 /// What may have been overspent, by cause, and the most that it may come to.
 pub(super) fn bound_text(account: &Account) -> String {
     let bound = account.bound();
-    let Bound { realised, taken_back, overdraft } = bound;
+    let Bound { realised, taken_back, overdraft, failover } = bound;
     let stranded =
         account.allocations().map(|allocation| u128::from(allocation.outstanding().get()));
     let stranded = stranded.fold(0_u128, u128::saturating_add);
-    let causes =
-        figures(&[("realised", realised), ("taken_back", taken_back), ("overdraft", overdraft)]);
+    let causes = figures(&[
+        ("realised", realised),
+        ("taken_back", taken_back),
+        ("overdraft", overdraft),
+        ("failover", failover),
+    ]);
     format!("bound={}{causes} ceiling={} stranded={stranded}", bound.total(), account.ceiling())
 }
 
@@ -138,7 +140,7 @@ fn report_text(report: &Report) -> String {
     };
     let entries = report.entries.iter().map(entry).collect::<Vec<_>>().join(", ");
     let sealed = if report.is_sealed { " sealed" } else { "" };
-    format!("{}{sealed} [{entries}]{}", owner_text(report.owner), counted("epoch", report.epoch.0))
+    format!("{}{sealed} [{entries}]{}", owner_text(report.owner), epoch_text(report.epoch))
 }
 
 /// What becomes of an allocation whose lease has run out; nothing if it is kept.
@@ -161,6 +163,11 @@ fn mode_text(mode: Mode) -> &'static str {
 /// `eu/1`: a region and the generation of its allocation.
 pub(super) fn owner_text(owner: Owner) -> String {
     format!("{}/{}", owner.region, owner.generation.0)
+}
+
+/// ` epoch=2`; nothing for the first, under which most accounts stay.
+fn epoch_text(epoch: Epoch) -> String {
+    if epoch <= FIRST_EPOCH { String::new() } else { format!(" epoch={}", epoch.0) }
 }
 
 /// ` name=count`, or nothing if there is nothing to count.

@@ -71,6 +71,30 @@
 //! | `eu: backup`, `eu: restore` | goes back to the last backup, or to nothing |
 //! | `allocations T`, `bound T` | questions; `eu: allocations T` asks for the region's own view |
 //!
+//! # Homes
+//!
+//! ```text
+//! stop acme us
+//! > home_stopped to=us epoch=1
+//! import acme
+//! > imported up to #3, refusals up to #3, stopped for us
+//! take_home acme us epoch=2
+//! > home_moved us epoch=2
+//! > at home since epoch 2
+//! ```
+//!
+//! An account is taken over by a group of its own, which is what lines without a region are asked of
+//! from `take_home` on; the home before plays on as `old`.
+//!
+//! | Commands | |
+//! |---|---|
+//! | `stop T us`, `stay T epoch=2`, `write_off_tail T` | of home |
+//! | `standby` | home's standby has everything up to here |
+//! | `import T`, `import T standby`, `abandon T` | takes over what home, or its standby, has |
+//! | `take_home T us epoch=2`, `take_home T us epoch=2 lost=here` | makes that group home: after a move, or a fail-over |
+//! | `old: step_down T us epoch=2` | tells the home before of it |
+//! | `tail T` | books what the home before had decided besides |
+//!
 //! After every command the player checks every invariant of every account, and that no account could
 //! turn out more overspent than the bound says if its regions reported now. At the end it proves what
 //! [`Unproved`] lists, of every group. Not here: files, terminals, HTTP; text goes in and text comes
@@ -83,6 +107,7 @@ mod line_error;
 mod memory;
 mod messages;
 mod moment;
+mod moving_texts;
 mod names;
 mod overspend;
 mod player;

@@ -1,5 +1,7 @@
 //! Plays a transcript's lines against ledgers in memory: home's and those of its regions.
 
+mod moving;
+
 use std::collections::BTreeMap;
 
 use purser_types::{LogTime, Region, Span};
@@ -32,6 +34,10 @@ pub(super) struct Player {
     names: Names,
     /// The book of the command before, in each group.
     books: BTreeMap<Place, Book>,
+    /// What home's standby has of it.
+    standby: Option<Group>,
+    /// The group that takes an account over.
+    arriving: Group,
     /// The lines of a batch that has not ended yet.
     batch: Option<(Book, Vec<Request>)>,
 }
@@ -95,6 +101,9 @@ impl Player {
             "restore" => words.end().map(|()| Line::Answered(self.restore(place))),
             "voucher" | "report" => self.write(place, verb, words, line),
             "deliver" => self.deliver(words),
+            "standby" | "import" | "abandon" | "take_home" | "step_down" | "tail" => {
+                self.move_step(place, verb, words)
+            }
             "pass_on" => self.read_pass_on(place, rest, line),
             question if Desk::answers(question) => {
                 let answers = self.desk(place).answer(question, words)?;
@@ -218,7 +227,7 @@ impl Player {
             Answer::PassedOn(PassedOn::Decided(generation)) => {
                 vec![format!("decided in generation={}", generation.0)]
             }
-            Answer::Account(_) | Answer::Swept { .. } => Vec::new(),
+            Answer::Account(_) | Answer::Swept { .. } | Answer::Move(_) => Vec::new(),
         })
     }
 

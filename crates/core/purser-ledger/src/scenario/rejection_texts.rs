@@ -27,14 +27,13 @@ impl Teller<'_> {
             }
             Rejection::AlreadyReleased { sequence } => format!(" by=#{}", sequence.0),
             Rejection::RefundExceedsCaptured { refundable } => format!(" refundable={refundable}"),
-            Rejection::CloseBlocked { holds, debt, allocations } => {
-                let allocations = counted("allocations", *allocations);
-                format!(" holds={holds} debt={debt}{allocations}")
-            }
+            Rejection::CloseBlocked { .. } => blocked_text(rejection),
             Rejection::SourceRefConflict { lot, amount } => {
                 format!(" lot={} amount={amount}", self.lot_name(*lot))
             }
             Rejection::GrantExceedsCeiling { grantable } => format!(" grantable={grantable}"),
+            Rejection::HomeStopped { to, epoch } => format!(" to={to} epoch={}", epoch.0),
+            Rejection::HomeMoved { home, epoch } => format!(" home={home} epoch={}", epoch.0),
             Rejection::ReportGap { booked } => format!(" booked={}", booked.0),
             Rejection::ReportForked { sequence } => format!(" at={}", sequence.0),
             Rejection::EpochFenced { epoch } => format!(" epoch={}", epoch.0),
@@ -132,6 +131,8 @@ const fn code(rejection: &Rejection) -> &'static str {
         Rejection::RightExhausted { .. } => "right_exhausted",
         Rejection::AllocationEnded => "allocation_ended",
         Rejection::AllocationUnknown => "allocation_not_found",
+        Rejection::HomeStopped { .. } => "home_stopped",
+        Rejection::HomeMoved { .. } => "home_moved",
         Rejection::ReportGap { .. } => "report_gap",
         Rejection::ReportForked { .. } => "report_forked",
         Rejection::NothingNew => "nothing_new",
@@ -153,4 +154,13 @@ const fn code(rejection: &Rejection) -> &'static str {
         Rejection::AlreadyFrozen => "already_frozen",
         Rejection::AmountOverflow => "amount_overflow",
     }
+}
+
+/// What is in the way of closing an account.
+fn blocked_text(rejection: &Rejection) -> String {
+    let Rejection::CloseBlocked { holds, debt, allocations, tails } = rejection else {
+        return String::new();
+    };
+    let (allocations, tails) = (counted("allocations", *allocations), counted("tails", *tails));
+    format!(" holds={holds} debt={debt}{allocations}{tails}")
 }

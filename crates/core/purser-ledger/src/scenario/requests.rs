@@ -200,12 +200,16 @@ impl Reader<'_> {
     }
 }
 
-/// The book of the account that a line names first: at home its own, in a region that of its newest
-/// allocation there, or of the `generation=` that the line names.
+/// The book of the account that a line names first: at home its own, and so in a group that was home;
+/// in a region that of its newest allocation there, or of the `generation=` that the line names.
 pub(super) fn book(place: Place, group: &Group, words: &mut Words<'_>) -> Result<Book, LineError> {
     let account = account(words)?;
     let Some(region) = place else { return Ok(Book::at_home(account)) };
+    // A group that was home has a book of home.
+    let was_home =
+        group.ledger.account(&account).is_some() || group.ledger.away(&account).is_some();
     let newest = group.newest(&account).map(|owner| owner.generation);
+    let newest = newest.or_else(|| was_home.then_some(Generation::HOME));
     let owner = Owner { region, generation: generation(words, newest)? };
     Ok(Book { account, owner: Some(owner) })
 }
@@ -324,6 +328,9 @@ fn policy_change(words: &mut Words<'_>) -> Result<PolicyChange, LineError> {
     }
     if let Some(cap) = words.named("takeback_cap") {
         policy.takeback_cap = Some(Credits::parse(cap)?);
+    }
+    if let Some(limit) = words.named("unacknowledged_max") {
+        policy.unacknowledged_max = Some(Credits::parse(limit)?);
     }
     Ok(policy)
 }

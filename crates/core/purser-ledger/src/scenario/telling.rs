@@ -4,6 +4,7 @@ use purser_types::Credits;
 
 use super::allocation_texts::{allocation_text, counted, expiry_text, owner_text, settlement_text};
 use super::moment::{instant_text, span_text};
+use super::moving_texts::{home_text, tail_text};
 use super::names::{Book, Names};
 use crate::answer::{Outcome, Receipt};
 use crate::balance::Balance;
@@ -122,6 +123,10 @@ impl Teller<'_> {
                 format!(" {name} {amount} refundable={}", hold.net())
             }
             Fact::ReturnedHome { recall } => counted("recall", *recall),
+            Fact::HomeStopped(stop) => format!(" to={} epoch={}", stop.to, stop.epoch.0),
+            Fact::HomeMoved(change) => home_text(change),
+            Fact::TailBooked(run) => self.tail_run(run),
+            Fact::TailWrittenOff(tail) => tail_text(tail),
             Fact::AdjustedDown
             | Fact::Frozen(_)
             | Fact::Unfrozen(_)
@@ -217,7 +222,7 @@ impl Teller<'_> {
         self.names.of(&Book::at_home(self.book.account.clone()), lot.0)
     }
 
-    fn hold_name(&self, hold: HoldNumber) -> String {
+    pub(super) fn hold_name(&self, hold: HoldNumber) -> String {
         self.names.of(self.book, hold.0)
     }
 
@@ -263,7 +268,10 @@ fn policy_text(policy: &Policy) -> String {
         policy.debt_limit,
         span_text(policy.key_retention),
         span_text(policy.record_retention),
-        figures(&[("takeback_cap", policy.takeback_cap)]),
+        figures(&[
+            ("takeback_cap", policy.takeback_cap),
+            ("unacknowledged_max", policy.unacknowledged_max),
+        ]),
         expiry_text(policy.on_expiry),
     )
 }

@@ -162,8 +162,10 @@ impl Pool {
         if !demand.is_active(self.tuning) {
             return if is_ample { demand.minimum() } else { Credits::ZERO };
         }
-        // A call that costs more than half of the whole is for home to decide.
-        demand.target(runway).max(demand.want.min(half(credits(whole))))
+        // What nobody could pay moves nothing; and a call that costs more than half of the whole is for
+        // home to decide.
+        let want = Some(demand.want).filter(|want| wide(*want) <= whole).unwrap_or_default();
+        demand.target(runway).max(want.min(half(credits(whole))))
     }
 
     fn recalls(&mut self, known: &Known, plan: &Plan<'_>) -> Vec<Decision> {

@@ -55,7 +55,7 @@ impl Real {
         let lots = self.lots();
         let outcomes = match &answer {
             Answer::Account(outcomes) => outcomes.as_slice(),
-            Answer::Swept { .. } | Answer::PassedOn(_) => &[],
+            Answer::Swept { .. } | Answer::PassedOn(_) | Answer::Move(_) => &[],
         };
         outcomes.iter().map(|outcome| self.told(outcome, index, &lots)).collect()
     }
@@ -147,6 +147,7 @@ impl Real {
                 key_retention: None,
                 record_retention: None,
                 takeback_cap: None,
+                unacknowledged_max: None,
                 on_expiry: None,
             }),
             Request::Freeze => Operation::Freeze,
@@ -228,6 +229,7 @@ fn policy_of(policy: Policy) -> purser_ledger::Policy {
         record_retention: Span::from_secs(policy.record_retention),
         takeback_cap: Credits::ZERO,
         on_expiry: OnExpiry::Keep,
+        unacknowledged_max: Credits::ZERO,
     }
 }
 
@@ -401,7 +403,7 @@ fn figures(rejection: &Rejection) -> Figures {
         Rejection::TooManyParts => Figures::code("too_many_parts"),
         Rejection::AccountClosed => Figures::code("account_closed"),
         Rejection::NotFrozen => Figures::code("not_frozen"),
-        Rejection::CloseBlocked { holds, debt, allocations: 0 } => {
+        Rejection::CloseBlocked { holds, debt, allocations: 0, tails: 0 } => {
             Figures::code("close_blocked").with(*holds).with(debt.get())
         }
         Rejection::SourceRefConflict { amount, .. } => {

@@ -92,6 +92,8 @@ problem_codes! {
     HoldNotFound "hold_not_found" 404 Never NothingHappened "There is no such hold";
     ChargeNotFound "charge_not_found" 404 Never NothingHappened "There is no such charge";
     LotNotFound "lot_not_found" 404 Never NothingHappened "There is no such lot";
+    AllocationNotFound "allocation_not_found" 404 Never NothingHappened "There is no such allocation";
+    RegionNotFound "region_not_found" 404 Never NothingHappened "There is no such region";
     SequenceNotFound "sequence_not_found" 404 Never NothingHappened "The account has no such entry";
     MethodNotAllowed "method_not_allowed" 405 Never NothingHappened "The path does not allow this method";
     BodyIncomplete "body_incomplete" 408 Later NothingHappened "The body did not arrive whole in time";
@@ -117,6 +119,12 @@ problem_codes! {
     CloseBlocked "close_blocked" 409 NewKey NothingHappened "The account has something open";
     StaleConfirmation "stale_confirmation" 409 NewKey NothingHappened "The account changed after the dry run";
     BatchAborted "batch_aborted" 409 Never NothingHappened "Another item of the atomic batch was refused";
+    AllocationEnded "allocation_ended" 409 Never NothingHappened "The allocation has ended";
+    AllocationOpen "allocation_open" 409 NewKey NothingHappened "The allocation is open";
+    TransferToItself "transfer_to_itself" 409 Never NothingHappened "The credits are in that region already";
+    TransferToUnknown "transfer_to_unknown" 409 Never NothingHappened "The region cannot have an allocation of this account";
+    TransferBeyondRight "transfer_beyond_right" 409 NewKey NothingHappened "The region has fewer free credits";
+    TransferUnderWay "transfer_under_way" 409 Later NothingHappened "Another transfer from the region is under way";
     PlacementRefused "placement_refused" 409 Later NothingHappened "Placement refuses the change";
     ChangeRefused "change_refused" 409 Later NothingHappened "The group refuses the change";
     InProgress "in_progress" 409 SameKey Unknown "A request with this key is still running";

@@ -81,6 +81,10 @@ pub struct Figures {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub grantable: Option<Amount>,
+    /// What the region has free, as far as home knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub right: Option<Amount>,
     /// How the hold stands.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]

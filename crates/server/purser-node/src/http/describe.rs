@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use purser_api::{ChargeId, HoldId, LotId, ProblemCode, TenantName, headers};
+use purser_api::{ChargeId, HoldId, LotId, ProblemCode, RegionName, TenantName, headers};
 use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::path::{
     Operation as Described, OperationBuilder, Parameter, ParameterBuilder, ParameterIn,
@@ -42,7 +42,9 @@ pub(crate) enum Tag {
     Read,
     /// Tenants and their lots.
     Tenants,
-    /// Nodes and groups.
+    /// What is set aside for regions, and what can be overspent.
+    Regions,
+    /// Nodes, groups and regions.
     Cluster,
 }
 
@@ -229,7 +231,8 @@ impl Description {
 
 impl Tag {
     /// All tags.
-    pub(crate) const ALL: [Self; 4] = [Self::Spend, Self::Read, Self::Tenants, Self::Cluster];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Spend, Self::Read, Self::Tenants, Self::Regions, Self::Cluster];
 
     /// The tag's name.
     pub(crate) const fn name(self) -> &'static str {
@@ -237,6 +240,7 @@ impl Tag {
             Self::Spend => "spend",
             Self::Read => "read",
             Self::Tenants => "tenants",
+            Self::Regions => "regions",
             Self::Cluster => "cluster",
         }
     }
@@ -247,7 +251,10 @@ impl Tag {
             Self::Spend => "Spending credits: authorize, capture, release, charge, undo.",
             Self::Read => "Reading an account: balance, holds, lots, entries, statements.",
             Self::Tenants => "Operating accounts: open, grant, void, adjust, freeze, close.",
-            Self::Cluster => "Operating nodes and groups.",
+            Self::Regions => {
+                "Operating allocations: what regions may spend, and the overspend bound."
+            }
+            Self::Cluster => "Operating nodes, groups and regions.",
         }
     }
 }
@@ -264,8 +271,15 @@ fn success(answer: &Answer, description: &str, decides: bool) -> Response {
     header(headers::REQUEST_ID, "Names the request in the service's logs.");
     if decides {
         header(headers::IDEMPOTENT_REPLAYED, "`true` if it was decided before, under this key.");
-        header(headers::PURSER_DECIDED_BY, "Who decided: region and role.");
-        header(headers::PURSER_BOUND, "The overspend bound under which it was decided.");
+        header(
+            headers::PURSER_DECIDED_BY,
+            "Who decided: `region=NAME, role=home` or `role=allocation`.",
+        );
+        header(
+            headers::PURSER_BOUND,
+            "The account's overspend bound in credits, as whoever decided knew it; left out if it \
+             did not.",
+        );
     }
     if answer.aged {
         header(headers::PURSER_AGE_MS, "How old a stale read is, in milliseconds.");
@@ -309,6 +323,7 @@ fn path_parameters(path: &str) -> impl Iterator<Item = Parameter> {
             "hold" => (HoldId::schema(), "The hold."),
             "charge" => (ChargeId::schema(), "The charge."),
             "lot" => (LotId::schema(), "The lot."),
+            "region" => (RegionName::schema(), "The region."),
             "group" => (number(), "The group's number."),
             _ => (number(), "The node's number."),
         };

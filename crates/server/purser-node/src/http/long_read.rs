@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 
 use crate::http::call::Call;
 use crate::http::problem::{NotDone, Refusal};
-use crate::http::routing::{look_at, tenant_not_found};
+use crate::http::routing::{look_at, no_book};
 use crate::tasks::chain;
 
 /// Why a long read gave nothing.
@@ -77,7 +77,7 @@ impl Call {
     ) -> Result<T, NotDone> {
         let (name, generation) = (account.clone(), self.seat.generation());
         let study = move |ledger: &Ledger, history: &GroupHistory, now: LogTime| {
-            look(ledger.book(&name, generation).ok_or_else(tenant_not_found)?, history, now)
+            look(ledger.book(&name, generation).ok_or_else(|| no_book(generation))?, history, now)
         };
         self.write_due(account).await?;
         self.at_leisure(account, study).await

@@ -31,7 +31,7 @@ mod spending;
 mod statement;
 mod undo;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -180,6 +180,13 @@ impl Api {
 
     pub(crate) const fn request_ids(&self) -> &RequestIds {
         &self.request_ids
+    }
+
+    /// The nodes of a region that the configuration names, this one among them.
+    pub(crate) fn nodes_in(&self, region: Region) -> BTreeSet<NodeId> {
+        let peers = self.peers.iter().filter(|(_, peer)| peer.region == region);
+        let own = (region == *self.region()).then_some(self.node);
+        peers.map(|(node, _)| *node).chain(own).collect()
     }
 
     /// Whether the configuration names a node, or it is this one.

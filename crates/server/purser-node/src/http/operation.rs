@@ -77,6 +77,22 @@ operations! {
     GetPolicy "policy",
     /// Changes a policy.
     SetPolicy "set_policy",
+    /// Lists what is set aside for regions.
+    ListAllocations "allocations",
+    /// Changes what a region may do with its allocation.
+    SetAllocation "set_allocation",
+    /// Asks credits back from a region.
+    RecallAllocation "recall",
+    /// Asks credits back from one region for another.
+    Transfer "transfer",
+    /// Takes credits back without hearing from their region.
+    TakeBack "take_back",
+    /// Ends an allocation of which nothing more will be heard.
+    WriteOff "write_off",
+    /// Shows what can have been overspent.
+    GetOverspend "overspend",
+    /// Shows the regions.
+    ListRegions "regions",
     /// Shows the node's groups.
     GetCluster "cluster",
     /// Adds a node that does not vote to a group.

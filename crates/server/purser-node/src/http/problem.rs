@@ -4,18 +4,19 @@
 //! what it means outside. Nothing internal stands in a `detail`; it is logged under the request's
 //! id when the answer is made.
 
+mod rejections;
+
 use std::borrow::Cow;
 use std::time::Duration;
 
 use axum::response::Response;
 use hyper::header::{self, HeaderValue};
-use purser_api::{
-    Amount, DeciderRole, Figures, HoldStatus, InvalidBody, LotId, Moment, Problem, ProblemCode,
-};
+use purser_api::{DeciderRole, Figures, InvalidBody, Problem, ProblemCode};
 use purser_ledger::Rejection;
 use purser_raft::{ChangeError, ProposeError, ReadError};
-use purser_types::{Credits, HistoryError, Owner, Region};
+use purser_types::{Credits, Generation, HistoryError, Owner, Region};
 
+use self::rejections::{code_of, figures_of};
 use crate::tasks::chain;
 
 /// Why a request was not done, on its way to the caller.
@@ -125,7 +126,16 @@ impl Refusal {
 
     /// What the ledger refused, about an account that `owner` decides about.
     pub(crate) fn of_rejection(rejection: &Rejection, owner: &Owner) -> Self {
-        let code = code_of(rejection);
+        let code = match code_of(rejection) {
+            // Nobody has asked about an allocation: a region's book has ended, and home will answer for
+            // what is in there.
+            ProblemCode::AllocationEnded | ProblemCode::AllocationNotFound
+                if owner.generation != Generation::HOME =>
+            {
+                ProblemCode::NotReady
+            }
+            code => code,
+        };
         let mut detail = rejection.to_string();
         if rejection.is_remembered() && code.retry() == purser_api::Retry::NewKey {
             detail.push_str("; this answer is kept under the idempotency key: ask with a new key");
@@ -245,156 +255,6 @@ impl From<InvalidBody> for Refusal {
     fn from(error: InvalidBody) -> Self {
         Self::invalid(error.to_string())
     }
-}
-
-/// The code of a rejection.
-const fn code_of(rejection: &Rejection) -> ProblemCode {
-    match rejection {
-        Rejection::TenantNotFound => ProblemCode::TenantNotFound,
-        Rejection::TenantExists => ProblemCode::TenantExists,
-        Rejection::HoldNotFound => ProblemCode::HoldNotFound,
-        Rejection::ChargeNotFound => ProblemCode::ChargeNotFound,
-        Rejection::LotNotFound => ProblemCode::LotNotFound,
-        Rejection::InsufficientCredits { .. } => ProblemCode::InsufficientCredits,
-        Rejection::HoldExpired { .. } => ProblemCode::HoldExpired,
-        Rejection::AlreadyCaptured { .. } => ProblemCode::AlreadyCaptured,
-        Rejection::AlreadyReleased { .. } => ProblemCode::AlreadyReleased,
-        Rejection::NothingCaptured => ProblemCode::NothingCaptured,
-        Rejection::RefundExceedsCaptured { .. } => ProblemCode::RefundExceedsCaptured,
-        Rejection::NotRefunded => ProblemCode::NotRefunded,
-        Rejection::AlreadyReclaimed => ProblemCode::AlreadyReclaimed,
-        Rejection::AccountFrozen => ProblemCode::AccountFrozen,
-        Rejection::AccountClosed => ProblemCode::AccountClosed,
-        Rejection::AlreadyFrozen => ProblemCode::AlreadyFrozen,
-        Rejection::NotFrozen => ProblemCode::NotFrozen,
-        Rejection::CloseBlocked { .. } => ProblemCode::CloseBlocked,
-        Rejection::SourceRefConflict { .. } => ProblemCode::SourceRefConflict,
-        Rejection::GrantExceedsCeiling { .. } => ProblemCode::GrantExceedsCeiling,
-        Rejection::GrantExpired => ProblemCode::GrantAlreadyExpired,
-        Rejection::LotAlreadyVoided => ProblemCode::LotAlreadyVoided,
-        Rejection::ExtendNotLater { .. } => ProblemCode::ExtendNotLater,
-        Rejection::ExtendTooLong { .. } => ProblemCode::ExtendTooLong,
-        Rejection::StaleConfirmation { .. } => ProblemCode::StaleConfirmation,
-        Rejection::KeyReused => ProblemCode::KeyReused,
-        Rejection::BatchAborted { .. } => ProblemCode::BatchAborted,
-        // Both say that the account's books cannot hold it; the detail says which limit it is.
-        Rejection::AmountOverflow => ProblemCode::AmountOverflow,
-        Rejection::TooManyParts => ProblemCode::TooManyParts,
-        // Whoever decides it, it was not decided here, and nothing happened.
-        Rejection::DecidedElsewhere
-        | Rejection::DecidedInRegion { .. }
-        | Rejection::DecidedInGeneration { .. }
-        | Rejection::RightExhausted { .. } => ProblemCode::HomeUnreachable,
-        Rejection::Stranded { .. } => ProblemCode::Stranded,
-        // No call of this API asks what these refuse: regions and home ask it of each other.
-        Rejection::AllocationEnded
-        | Rejection::AllocationUnknown
-        | Rejection::AllocationOpen
-        | Rejection::ReportGap { .. }
-        | Rejection::ReportForked { .. }
-        | Rejection::NothingNew
-        | Rejection::EpochFenced { .. }
-        | Rejection::VoucherContradicts
-        | Rejection::TakebackBeyondCap { .. }
-        | Rejection::TakebackNotAgreed
-        | Rejection::TransferToItself
-        | Rejection::TransferBeyondRight { .. }
-        | Rejection::TransferUnderWay
-        | Rejection::FinishBlocked { .. }
-        // Credits were asked back and did not come in time.
-        | Rejection::CreditsOut { .. } => ProblemCode::NotReady,
-    }
-}
-
-/// The figures of a rejection.
-#[expect(clippy::too_many_lines, reason = "one arm for each rejection that has figures")]
-fn figures_of(rejection: &Rejection, owner: &Owner) -> Figures {
-    let amount = |credits: Credits| Some(Amount(credits));
-    let mut figures = Figures::default();
-    match *rejection {
-        Rejection::Stranded { available, short_by, amount: stranded, ref regions } => {
-            figures.available = amount(available);
-            figures.short_by = amount(short_by);
-            figures.stranded = amount(stranded);
-            figures.regions = Some(regions.iter().copied().map(Into::into).collect());
-        }
-        Rejection::CreditsOut { available, short_by, .. } => {
-            figures.available = amount(available);
-            figures.short_by = amount(short_by);
-        }
-        Rejection::InsufficientCredits { available, short_by, debt, debt_limit } => {
-            figures.available = amount(available);
-            figures.short_by = amount(short_by);
-            // What is owed matters where there is any, or where there could have been more.
-            figures.debt = amount(debt).filter(|_| !debt.is_zero() || debt_limit.is_some());
-            figures.debt_limit = debt_limit.map(Amount);
-        }
-        Rejection::HoldExpired { expired_at } => {
-            figures.hold_status = Some(HoldStatus::Expired);
-            figures.first_at = Some(Moment(expired_at));
-        }
-        Rejection::AlreadyCaptured { captured, sequence } => {
-            figures.hold_status = Some(HoldStatus::Captured);
-            figures.captured_total = amount(captured);
-            figures.first_sequence = Some(sequence.into());
-        }
-        Rejection::AlreadyReleased { sequence } => {
-            figures.hold_status = Some(HoldStatus::Released);
-            figures.first_sequence = Some(sequence.into());
-        }
-        Rejection::RefundExceedsCaptured { refundable } => figures.refundable = amount(refundable),
-        Rejection::GrantExceedsCeiling { grantable } => figures.grantable = amount(grantable),
-        Rejection::CloseBlocked { holds, debt, allocations: _ } => {
-            figures.open_holds = Some(holds);
-            figures.debt = amount(debt);
-        }
-        Rejection::SourceRefConflict { lot, amount: granted } => {
-            figures.lot_id = Some(LotId::new(lot.0, *owner));
-            figures.lot_amount = amount(granted);
-        }
-        Rejection::ExtendNotLater { expires_at } => figures.expires_at = Some(Moment(expires_at)),
-        Rejection::ExtendTooLong { latest } => figures.latest_expires_at = Some(Moment(latest)),
-        Rejection::StaleConfirmation { sequence } => {
-            figures.current_sequence = Some(sequence.into());
-        }
-        Rejection::BatchAborted { item } => figures.failed_item = Some(item),
-        Rejection::TenantNotFound
-        | Rejection::TenantExists
-        | Rejection::HoldNotFound
-        | Rejection::ChargeNotFound
-        | Rejection::LotNotFound
-        | Rejection::NothingCaptured
-        | Rejection::NotRefunded
-        | Rejection::AlreadyReclaimed
-        | Rejection::AccountFrozen
-        | Rejection::AccountClosed
-        | Rejection::AlreadyFrozen
-        | Rejection::NotFrozen
-        | Rejection::GrantExpired
-        | Rejection::LotAlreadyVoided
-        | Rejection::KeyReused
-        | Rejection::AmountOverflow
-        | Rejection::TooManyParts
-        | Rejection::DecidedElsewhere
-        | Rejection::DecidedInRegion { .. }
-        | Rejection::DecidedInGeneration { .. }
-        | Rejection::TakebackNotAgreed
-        | Rejection::TransferToItself
-        | Rejection::TransferBeyondRight { .. }
-        | Rejection::TransferUnderWay
-        | Rejection::RightExhausted { .. }
-        | Rejection::AllocationEnded
-        | Rejection::AllocationUnknown
-        | Rejection::AllocationOpen
-        | Rejection::ReportGap { .. }
-        | Rejection::ReportForked { .. }
-        | Rejection::NothingNew
-        | Rejection::EpochFenced { .. }
-        | Rejection::VoucherContradicts
-        | Rejection::TakebackBeyondCap { .. }
-        | Rejection::FinishBlocked { .. } => (),
-    }
-    figures
 }
 
 fn lower_first(title: &str) -> String {

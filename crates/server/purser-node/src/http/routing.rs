@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use purser_ledger::{
-    Account, AccountName, Answer, AsOf, Command, Item, Ledger, Outcome, Receipt, Rejection, codec,
+    Account, AccountName, AsOf, Command, Item, Ledger, Outcome, Receipt, Rejection, codec,
 };
 use purser_raft::{Group, NodeId, ProposeError, ReadError};
 use purser_types::{Generation, HistoryReader, LogTime, Machine, Region, Sequence};
@@ -26,6 +26,7 @@ use crate::http::forward::{ForwardError, HOPS_MAX};
 use crate::http::problem::{Decided, NotDone, Refusal};
 use crate::http::routes::Effect;
 use crate::regions::Regions;
+use crate::shards::Shard;
 
 /// The part of a request's time that may go into waiting for a leader: elections take a second, and
 /// a caller rather hears "nothing happened" than nothing.
@@ -77,11 +78,9 @@ impl Call {
         let command = Bytes::from(codec::encode(&command));
         loop {
             match group.propose(command.clone(), self.meta.deadline).await {
-                Ok(Answer::Account(outcomes)) => return Ok(outcomes),
-                Ok(Answer::Swept { .. } | Answer::PassedOn(_)) => {
-                    return Err(
-                        Refusal::internal("items were answered like another command").into()
-                    );
+                Ok(answer) => {
+                    let foreign = || Refusal::internal("items were answered like another command");
+                    return Ok(answer.into_outcomes().ok_or_else(foreign)?);
                 }
                 Err(ProposeError::NotLeader { leader }) => {
                     self.elsewhere(group, leader, self.effect).await?;
@@ -112,14 +111,23 @@ impl Call {
         region: Region,
         account: &AccountName,
     ) -> NotDone {
+        self.to_shard(regions, region, Some(self.api.groups().shard_of(account))).await
+    }
+
+    /// The same, where no account is named, or which shard it is about is known.
+    pub(crate) async fn to_shard(
+        &self,
+        regions: &Regions,
+        region: Region,
+        shard: Option<Shard>,
+    ) -> NotDone {
         if HOPS_MAX <= self.meta.hops {
             return Refusal::not_ready().into();
         }
         if !regions.links().is_reachable(region) {
             return Refusal::unreachable(region).into();
         }
-        let shard = self.api.groups().shard_of(account);
-        for node in regions.links().nodes(region, Some(shard)) {
+        for node in regions.links().nodes(region, shard) {
             let Some(base) = self.api.base_url(node, &self.parts.uri) else { continue };
             match self.api.forwarder().relay(self, base).await {
                 Ok(response) => return NotDone::Relayed(Box::new(response)),
@@ -220,6 +228,14 @@ pub(crate) fn look_at<T>(
     let account: &Account = ledger.book(account, generation).ok_or_else(tenant_not_found)?;
     let settled = account.at(now, history).map_err(|error| Refusal::of_history(&error))?;
     look(&settled, now)
+}
+
+/// There is no such book, and so nothing that it could have named.
+pub(crate) fn no_book(generation: Generation) -> Refusal {
+    match generation {
+        Generation::HOME => tenant_not_found(),
+        _ => Refusal::not_found(purser_api::ProblemCode::HoldNotFound),
+    }
 }
 
 /// The tenant has no account in the unit that was asked for.

@@ -11,10 +11,12 @@
 //! A call that was noted as passed on is never decided in the region again, so a repeat of it finds
 //! home's decision and nothing else.
 
+use std::time::Instant;
+
 use bytes::Bytes;
 use purser_api::{Consistency, DeciderRole, ProblemCode};
 use purser_ledger::{
-    AccountName, Answer, Command, Item, Operation as Asked, Outcome, PassedOn, Rejection, codec,
+    AccountName, Command, Item, Operation as Asked, Outcome, PassedOn, Rejection, Target, codec,
 };
 use purser_raft::{NodeId, ProposeError, Role};
 use purser_types::{Credits, Generation, Owner, Region};
@@ -23,10 +25,14 @@ use crate::http::call::Call;
 use crate::http::problem::{Decided, NotDone, Refusal};
 use crate::http::routing::Decision;
 use crate::http::seat::Seat;
+use crate::metrics::SpendOutcome;
 use crate::regions::{Chance, Outpost, Regions, Waited, bound_of};
 
 /// The part of a call's time that it may wait for credits that are on their way.
 const WAIT_PART: u32 = 4;
+
+/// The part of a call's time in which home is asked for what a region lacks to decide it.
+const SHORT_PART: u32 = 2;
 
 /// Why an item is not decided by this node. Nothing has happened here.
 pub(crate) enum Elsewhere {
@@ -125,14 +131,54 @@ impl Call {
             (Seat::Home | Seat::Closed(_), Some(regions)) => {
                 self.settle_at_home(regions, seated).await
             }
-            (Seat::Allocation(generation), _) => {
-                let outcome = self.ask_book(&seated, generation).await?;
-                Ok(Decision::of(outcome, self.decided_in(seated.seat, seated.account))?)
+            (Seat::Allocation(generation), Some(regions)) => {
+                self.settle_in_region(regions, &seated, generation).await
             }
             (_, None) => {
                 let outcome = self.ask_book(&seated, Generation::HOME).await?;
                 Ok(Decision::of(outcome, self.decided_in(seated.seat, seated.account))?)
             }
+        }
+    }
+
+    /// Has one item decided by the book of this region that has named what it is about. If it needs more
+    /// than the book may spend, home is asked for more, and the book again when it has answered.
+    async fn settle_in_region(
+        &self,
+        regions: &Regions,
+        seated: &Seated<'_>,
+        generation: Generation,
+    ) -> Result<Decision, Elsewhere> {
+        let account = seated.account;
+        let home = regions.directory().known_home(&account.tenant).map(|it| it.home);
+        let outpost = regions.outpost(account);
+        let whole = self.meta.deadline.duration_since(self.meta.received);
+        let patience = self.meta.received + whole / SHORT_PART;
+        loop {
+            let outcome = self.ask_book(seated, generation).await?;
+            match (&outcome.result, home) {
+                (Err(Rejection::RightExhausted { short_by, .. }), Some(home)) => {
+                    if !regions.links().is_reachable(home) {
+                        return Err(Refusal::unreachable(home).into());
+                    }
+                    if patience <= Instant::now() {
+                        return Err(not_granted(*short_by).into());
+                    }
+                    outpost.want(account, generation, (*short_by, home));
+                    outpost.wait_for_home(account, patience).await;
+                    continue;
+                }
+                // The book has ended since the seat was taken, so home decides.
+                (Err(Rejection::AllocationEnded), Some(home)) => {
+                    return Err(Elsewhere::Region(home));
+                }
+                (Err(Rejection::AllocationUnknown), _) => {
+                    return Err(no_such_subject(&seated.item.operation).into());
+                }
+                (Ok(_) | Err(_), _) => (),
+            }
+            let decided = self.decided_in(seated.seat, account);
+            return Ok(Decision::of(outcome, decided)?);
         }
     }
 
@@ -186,7 +232,11 @@ impl Call {
     /// The region whose demand an item is that home decides.
     fn spends_for(&self, seated: &Seated<'_>) -> Option<Region> {
         let is_short = seated.consistency == Consistency::Local;
-        self.meta.from_region.filter(|region| is_short && region != self.api.region())
+        // Anybody can send the header, so it says nothing about a region that there is not.
+        let is_other = |region: &Region| {
+            self.api.regions().is_some_and(|it| it.links().others().any(|other| other == *region))
+        };
+        self.meta.from_region.filter(|region| is_short && is_other(region))
     }
 
     /// Asks one of the books that are kept here.
@@ -200,12 +250,9 @@ impl Call {
         let command = Command::Account { account, items, generation };
         let command = Bytes::from(codec::encode(&command));
         match group.propose(command, self.meta.deadline).await {
-            Ok(Answer::Account(mut outcomes)) => {
-                let outcome = outcomes.pop();
+            Ok(answer) => {
+                let outcome = answer.into_outcomes().and_then(|mut outcomes| outcomes.pop());
                 Ok(outcome.ok_or_else(|| Refusal::internal("an item without an outcome"))?)
-            }
-            Ok(Answer::Swept { .. } | Answer::PassedOn(_)) => {
-                Err(Refusal::internal("an item was answered like another command").into())
             }
             Err(ProposeError::NotLeader { leader }) => Err(Elsewhere::Leader(leader)),
             Err(error) => Err(Refusal::of_propose(&error).into()),
@@ -268,6 +315,25 @@ impl Call {
     }
 }
 
+/// No allocation has ever named what the operation is about.
+fn no_such_subject(operation: &Asked) -> Refusal {
+    let is_charge = match operation {
+        Asked::Refund(refund) => matches!(refund.target, Target::Charge(_)),
+        Asked::Reclaim(reclaim) => matches!(reclaim.target, Target::Charge(_)),
+        _ => false,
+    };
+    let code = if is_charge { ProblemCode::ChargeNotFound } else { ProblemCode::HoldNotFound };
+    Refusal::not_found(code)
+}
+
+fn not_granted(short_by: Credits) -> Refusal {
+    let detail = format!(
+        "the region that made this may not spend enough for it, and home has not granted the \
+         {short_by} that are missing in time; nothing happened"
+    );
+    Refusal::new(ProblemCode::NotReady, detail)
+}
+
 fn still_out() -> Refusal {
     let detail = "the credits are in other regions, and were not back in time; nothing happened";
     Refusal::new(ProblemCode::NotReady, detail)
@@ -298,6 +364,7 @@ impl Spending<'_> {
         if let Chance::Here(generation) = chance
             && let Some(decision) = self.decide_here(outpost, generation).await?
         {
+            self.record(SpendOutcome::Local);
             return Ok(decision);
         }
         self.note(outpost).await
@@ -311,6 +378,10 @@ impl Spending<'_> {
             Consistency::Strict => Credits::MAX,
         };
         outpost.chance(account, item.context.key.as_ref(), cost)
+    }
+
+    fn record(&self, outcome: SpendOutcome) {
+        self.call.api.metrics().spends().record(outcome);
     }
 
     /// Asks one of this region's books; nothing if home decides after all.
@@ -348,6 +419,7 @@ impl Spending<'_> {
     async fn note(&self, outpost: &Outpost) -> Result<Decision, Elsewhere> {
         let Self { call, regions, home, seated } = self;
         if !regions.links().is_reachable(*home) {
+            self.record(SpendOutcome::Unreachable);
             return Err(Refusal::unreachable(*home).into());
         }
         let noting = outpost.pass_on(seated.account, seated.item.clone(), call.meta.deadline);
@@ -356,6 +428,7 @@ impl Spending<'_> {
                 if seated.consistency == Consistency::Local {
                     outpost.ask_for_more(seated.account, *home);
                 }
+                self.record(SpendOutcome::PassedOn);
                 Err(Elsewhere::Region(*home))
             }
             Ok(PassedOn::Decided(generation)) => {

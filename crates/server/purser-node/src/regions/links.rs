@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use purser_raft::{CallError, Host, NodeId};
 use purser_types::{Region, Span};
 use tokio::sync::Notify;
@@ -17,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::messages::{self, Answered, Ask};
 use super::monotonic::Monotonic;
+use crate::metrics::RegionMetrics;
 use crate::settings::NodeSettings;
 use crate::shards::Shard;
 use crate::tasks::chain;
@@ -40,6 +43,7 @@ pub(crate) struct Links {
     nodes: BTreeMap<Region, Vec<NodeId>>,
     clock: Monotonic,
     states: Mutex<BTreeMap<Region, LinkState>>,
+    metrics: RegionMetrics,
     /// Told when a region was heard for the first time.
     first_heard: Notify,
 }
@@ -85,6 +89,7 @@ impl Links {
             nodes,
             clock,
             states: Mutex::default(),
+            metrics: RegionMetrics::new(settings.node),
             first_heard: Notify::new(),
         }
     }
@@ -97,6 +102,11 @@ impl Links {
     /// The other regions.
     pub(crate) fn others(&self) -> impl Iterator<Item = Region> {
         self.nodes.keys().copied()
+    }
+
+    /// What this node counts of regions.
+    pub(crate) const fn metrics(&self) -> &RegionMetrics {
+        &self.metrics
     }
 
     /// The time that spans of this node are measured on.
@@ -114,10 +124,19 @@ impl Links {
         self.heard_at(region).is_some_and(|heard_at| self.clock.since(heard_at) <= SILENCE_MAX)
     }
 
+    /// How long a question and its answer took last, if one was answered.
+    pub(crate) fn measured_round_trip(&self, region: Region) -> Option<Span> {
+        self.states().get(&region)?.round_trip
+    }
+
+    /// Who leads each of a region's shards, as it last said.
+    pub(crate) fn leaders(&self, region: Region) -> Vec<Option<NodeId>> {
+        self.states().get(&region).map(|state| state.leaders.clone()).unwrap_or_default()
+    }
+
     /// How long a question and its answer took lately.
     pub(crate) fn round_trip(&self, region: Region) -> Span {
-        let known = self.states().get(&region).and_then(|state| state.round_trip);
-        known.unwrap_or(ROUND_TRIP_GUESS)
+        self.measured_round_trip(region).unwrap_or(ROUND_TRIP_GUESS)
     }
 
     /// The nodes of a region, the leader of a shard first if it is known.
@@ -155,6 +174,7 @@ impl Links {
         deadline: Instant,
     ) -> Result<Answered, AskError> {
         let body = bytes::Bytes::from(messages::write(ask));
+        self.metrics.record_ask(ask.kind(), region, body.len());
         let mut waiting: std::collections::VecDeque<NodeId> = nodes.into();
         // A leader that was named is asked once more than it stands in the list.
         let mut redirects = 2_u8;
@@ -223,35 +243,49 @@ impl Links {
         }
     }
 
-    /// Asks one region again and again whether it is there, until `stopping`.
+    /// Asks one region again and again whether it is there, until `stopping`. A pulse does not wait for
+    /// the one before it, so that one that is lost costs no time.
     pub(crate) async fn pulse(&self, region: Region, stopping: CancellationToken) {
         let mut ticks = tokio::time::interval(PULSE_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut nodes = self.nodes(region, None);
+        let mut under_way = FuturesUnordered::new();
         loop {
             tokio::select! {
                 biased;
                 () = stopping.cancelled() => return,
-                _ = ticks.tick() => (),
+                answered = under_way.next(), if !under_way.is_empty() => {
+                    if answered == Some(false) {
+                        // One that does not answer is not asked first again.
+                        let first = nodes.len().min(1);
+                        nodes.rotate_left(first);
+                    }
+                }
+                _ = ticks.tick() => under_way.push(self.pulse_once(region, nodes.clone())),
             }
-            let sent = self.clock.now();
-            let deadline = Instant::now() + PULSE_PATIENCE;
-            // One that does not answer is not asked first again.
-            let asked = self.ask_any(nodes.clone(), (region, None), &Ask::Pulse, deadline).await;
-            match asked {
-                Ok(Answered::Pulse(leaders)) => {
-                    let took = self.clock.since(sent);
-                    let mut states = self.states();
-                    let state = states.entry(region).or_default();
-                    state.round_trip = Some(took);
-                    state.leaders = leaders.into_iter().map(|it| it.map(NodeId)).collect();
-                }
-                Ok(_) => tracing::warn!(%region, "a pulse was answered with something else"),
-                Err(error) => {
-                    tracing::debug!(%region, %error, "a pulse was not answered");
-                    let first = nodes.len().min(1);
-                    nodes.rotate_left(first);
-                }
+        }
+    }
+
+    /// Asks a region whether it is there. Whether it has answered.
+    async fn pulse_once(&self, region: Region, nodes: Vec<NodeId>) -> bool {
+        let sent = self.clock.now();
+        let deadline = Instant::now() + PULSE_PATIENCE;
+        match self.ask_any(nodes, (region, None), &Ask::Pulse, deadline).await {
+            Ok(Answered::Pulse(leaders)) => {
+                let took = self.clock.since(sent);
+                let mut states = self.states();
+                let state = states.entry(region).or_default();
+                state.round_trip = Some(took);
+                state.leaders = leaders.into_iter().map(|it| it.map(NodeId)).collect();
+                true
+            }
+            Ok(_) => {
+                tracing::warn!(%region, "a pulse was answered with something else");
+                false
+            }
+            Err(error) => {
+                tracing::debug!(%region, %error, "a pulse was not answered");
+                false
             }
         }
     }

@@ -17,6 +17,7 @@ use purser_placement::{ChangeNumber, Changes, Refusal, TenantPlacement};
 use purser_types::{Credits, Owner, Region, Span, TenantId};
 
 use super::signature::SignedVoucher;
+use crate::metrics::AskKind;
 
 /// The one way of speaking that there is so far.
 const VERSION: u8 = 1;
@@ -54,6 +55,20 @@ pub(crate) enum Ask {
         #[n(0)]
         command: ByteVec,
     },
+}
+
+impl Ask {
+    /// What kind of question it is, for counting.
+    pub(crate) const fn kind(&self) -> AskKind {
+        match self {
+            Self::Pulse => AskKind::Pulse,
+            Self::Reports(_) => AskKind::Reports,
+            Self::Vouchers(_) => AskKind::Vouchers,
+            Self::PlacementChanges { .. }
+            | Self::PlacementOf { .. }
+            | Self::PlacementChange { .. } => AskKind::Placement,
+        }
+    }
 }
 
 /// See [`Ask::Reports`].

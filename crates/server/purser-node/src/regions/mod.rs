@@ -21,16 +21,18 @@ mod outpost;
 mod placement;
 mod signature;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use purser_ledger::AccountName;
-use purser_raft::{CallHandler, Host, NodeId};
+use purser_ledger::{AccountName, Answer, Receipt, Rejection};
+use purser_raft::{CallHandler, Host, NodeId, ProposeError};
+use purser_types::Region;
 
-pub(crate) use self::desk::{Desk, Waited, bound_of};
+pub(crate) use self::desk::{AwayTotals, Desk, HeardOf, Waited, bound_of, right_of, unsettled_of};
 use self::links::Links;
 use self::messages::{Answered, Ask};
 use self::monotonic::Monotonic;
@@ -92,6 +94,16 @@ impl Regions {
     pub(crate) async fn connected(&self) {
         self.links.all_heard().await;
         self.directory.followed().await;
+    }
+
+    /// What the shards that this node leads have out, by region: every other region is named.
+    pub(crate) fn totals(&self) -> BTreeMap<Region, AwayTotals> {
+        let mut totals: BTreeMap<Region, AwayTotals> =
+            self.links.others().map(|region| (region, AwayTotals::default())).collect();
+        for (region, of_shard) in self.desks.iter().flat_map(|desk| desk.totals()) {
+            totals.entry(region).or_default().add(&of_shard);
+        }
+        totals
     }
 
     /// Home's side of an account.
@@ -166,6 +178,12 @@ impl Regions {
             }
         }
     }
+}
+
+/// What became of the one item of a command.
+fn only_result(answer: Answer) -> Result<Result<Receipt, Rejection>, ProposeError> {
+    let outcome = answer.into_outcomes().and_then(|mut outcomes| outcomes.pop());
+    Ok(outcome.ok_or(ProposeError::OutcomeUnknown)?.result)
 }
 
 /// Answers other nodes.

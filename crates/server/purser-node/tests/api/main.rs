@@ -4,6 +4,7 @@
 #![cfg(test)]
 
 mod acts;
+mod allocations;
 mod batches;
 mod calls;
 mod clusters;

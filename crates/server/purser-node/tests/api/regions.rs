@@ -215,3 +215,19 @@ async fn what_a_region_has_passed_on_it_never_decides_itself() {
     settled(&us, spent, 1_000).await;
     cluster.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_capture_beyond_what_the_region_may_spend_is_paid_by_home() {
+    let cluster = Cluster::of_regions().await;
+    let [us, eu] = [US, EU].map(|place| cluster.caller(place, "root"));
+    open_in(&us, "acme", "us", 10_000).await;
+    let spent = make_local(&eu, "eu").await;
+    let hold = eu.post("/v1/tenants/acme/holds", "hold", &json!({ "amount": 1 })).await.expect(201);
+    assert_eq!(decided_by(&hold), "region=eu, role=allocation");
+    let path = format!("/v1/tenants/acme/holds/{}/capture", hold.text("/hold_id"));
+    let captured = us.post(&path, "capture", &json!({ "amount": 2_000 })).await.expect(200);
+    assert_eq!(decided_by(&captured), "region=eu, role=allocation");
+    assert_eq!(captured.text("/captured_total"), "2000");
+    settled(&us, spent + 2_000, 10_000).await;
+    cluster.end().await;
+}

@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Caller, Cluster};
+use crate::support::{Answer, Caller, Cluster, open_with};
+
+/// The calls with a key that need several regions.
+const OF_REGIONS: [&str; 5] = ["recall", "set_allocation", "take_back", "transfer", "write_off"];
 
 /// What was asked of one account, and what came back.
 struct Story {
@@ -38,6 +41,7 @@ impl Story {
             "freeze" | "unfreeze" | "close" | "grant" | "void" | "adjust" | "set_policy" => {
                 format!("/admin/v1/tenants/acme/{path}")
             }
+            _ if OF_REGIONS.contains(&operation) => format!("/admin/v1/tenants/acme/{path}"),
             _ => format!("/v1/tenants/acme/{path}"),
         };
         let answer = self.ask(self.told.len(), &path, &body).await;
@@ -46,6 +50,14 @@ impl Story {
         let shown = answer.body.clone();
         self.told.push(Told { operation, path, body, answer });
         shown
+    }
+
+    /// The same for a destructive act, whatever its answer.
+    async fn try_call(&mut self, operation: &'static str, path: &str, body: Value) -> &Answer {
+        let path = format!("/admin/v1/tenants/acme/{path}");
+        let answer = self.ask(self.told.len(), &path, &body).await;
+        self.told.push(Told { operation, path, body, answer });
+        &self.told.last().expect("it was just told").answer
     }
 
     /// The request is named by its caller, so that a problem's `request_id` is the same too.
@@ -154,8 +166,73 @@ async fn a_replay_tells_the_first_answer_whatever_has_happened_since() {
     story.check_told_again("after a crash").await;
 
     let operations = story.told.iter().map(|told| told.operation.to_owned());
-    let called: BTreeSet<String> = operations.collect();
+    let of_regions = OF_REGIONS.iter().map(|operation| (*operation).to_owned());
+    let called: BTreeSet<String> = operations.chain(of_regions).collect();
     assert_eq!(called, keyed_operations(), "each call with a key is in the story");
+    cluster.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replay_about_an_allocation_tells_the_first_answer_too() {
+    let mut cluster = Cluster::of_regions().await;
+    let mut story = Story::new(cluster.caller(0, "root"));
+    open_with(&story.caller, "acme", 10_000).await;
+    let eu = cluster.caller(1, "root");
+    let mut number = 0;
+    loop {
+        number += 1;
+        let charge = json!({ "amount": 1 });
+        let charge = eu.post("/v1/tenants/acme/charges", &format!("c{number}"), &charge).await;
+        if charge.expect(201).header("purser-decided-by") == "region=eu, role=allocation" {
+            break;
+        }
+    }
+    // What home does not know to be spent it takes for free.
+    let used = number.to_string();
+    let balance = "/v1/tenants/acme/balance";
+    while story.caller.get(balance).await.expect(200).text("/used") != used {}
+    let transfer = json!({ "from": "eu", "to": "ap", "amount": 1, "reason": "demand moves" });
+    story.call("transfer", "transfer", transfer, 200).await;
+    let beyond = json!({ "from": "eu", "to": "ap", "amount": 20_000, "reason": "too much" });
+    loop {
+        // Not remembered, and so not part of the story: the region has not answered the first one.
+        let listed = story.caller.get("/admin/v1/tenants/acme/allocations").await.expect(200);
+        let items = listed.body["items"].as_array().unwrap();
+        if items.iter().all(|allocation| allocation["transfer"].is_null()) {
+            break;
+        }
+    }
+    story.call("transfer", "transfer", beyond, 409).await;
+    let recall = json!({ "keep": 2, "reason": "audit" });
+    story.call("recall", "allocations/eu/recall", recall, 200).await;
+    let set = json!({ "overdraft": 5, "mode": "strict", "reason": "audit" });
+    story.call("set_allocation", "allocations/eu", set, 200).await;
+    cluster.cut(1);
+    for (operation, path) in
+        [("take_back", "allocations/eu/take-back"), ("write_off", "allocations/eu/write-off")]
+    {
+        // What was under way when the region was cut off may still be booked.
+        loop {
+            let confirm = story.confirmation(path).await;
+            let body = json!({ "reason": "lost", "confirm": confirm });
+            let ended = story.try_call(operation, path, body).await;
+            if ended.status == 200 {
+                break;
+            }
+            assert_eq!(ended.body["code"], "stale_confirmation", "{:#}", ended.body);
+        }
+    }
+    let open = json!({ "keep": 0, "reason": "audit" });
+    story.call("recall", "allocations/ap/recall", open, 200).await;
+    story.check_told_again("in the end").await;
+
+    cluster.heal(1);
+    cluster.crash(0).await;
+    cluster.nodes[0].connected().await;
+    story.caller = cluster.caller(0, "root");
+    story.check_told_again("after a crash").await;
+    let called: BTreeSet<&str> = story.told.iter().map(|told| told.operation).collect();
+    assert_eq!(called, OF_REGIONS.into(), "each call about allocations is in the story");
     cluster.end().await;
 }
 

@@ -54,6 +54,7 @@ pub(crate) enum FundError {
 /// Opens and funds every tenant of the target.
 pub(crate) async fn fund(target: &Arc<Target>, output: &Output) -> Result<(), FundError> {
     let settings = CallerSettings {
+        regions: Vec::new(),
         addresses: target.addresses.clone(),
         authorization: target.authorization.clone(),
         patience: PATIENCE,

@@ -7,6 +7,7 @@
 //! Not here: whether anything is allowed. What the service refuses is shown as it says it.
 
 mod account;
+mod allocation;
 mod arguments;
 mod batch;
 mod charge;
@@ -14,6 +15,8 @@ mod cluster;
 mod connection;
 mod hold;
 mod lot;
+mod overspend;
+mod region;
 mod tables;
 mod tenant;
 mod undo;
@@ -37,6 +40,12 @@ pub(crate) enum ClientCommand {
     Adjust(Call<lot::Adjust>),
     /// Look at an account's policy, change it.
     Policy(Group<lot::PolicyAction>),
+    /// Look at what is set aside for regions, and change it.
+    Allocation(Group<allocation::AllocationAction>),
+    /// Show the most that can have been spent beyond what was granted.
+    Overspend(Call<overspend::Overspend>),
+    /// Look at the regions.
+    Region(Group<region::RegionAction>),
     /// Set credits aside, take them, give them back.
     Hold(Group<hold::HoldAction>),
     /// Authorize and capture in one step, and undo it.
@@ -72,6 +81,15 @@ pub(crate) async fn run(command: ClientCommand, output: &Output) -> Result<(), C
         }
         ClientCommand::Policy(Group { connection, action }) => {
             lot::policy(action, &connection.open()?, output).await
+        }
+        ClientCommand::Allocation(Group { connection, action }) => {
+            allocation::run(action, &connection.open()?, output).await
+        }
+        ClientCommand::Overspend(Call { connection, action }) => {
+            overspend::run(action, &connection.open()?, output).await
+        }
+        ClientCommand::Region(Group { connection, action }) => {
+            region::run(action, &connection.open()?, output).await
         }
         ClientCommand::Hold(Group { connection, action }) => {
             hold::run(action, &connection.open()?, output).await

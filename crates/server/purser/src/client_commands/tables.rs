@@ -84,6 +84,14 @@ pub(super) fn or_none(value: Option<impl ToString>) -> String {
     value.map_or_else(|| NONE.to_owned(), |value| value.to_string())
 }
 
+/// A time in seconds and tenths of one.
+pub(super) fn seconds(millis: u64) -> String {
+    const MILLIS_PER_SECOND: u64 = 1_000;
+    const MILLIS_PER_TENTH: u64 = 100;
+    let tenths = millis % MILLIS_PER_SECOND / MILLIS_PER_TENTH;
+    format!("{}.{tenths} s", millis / MILLIS_PER_SECOND)
+}
+
 fn or_never(expires_at: Option<&Moment>) -> String {
     expires_at.map_or_else(|| "never".to_owned(), ToString::to_string)
 }
@@ -121,6 +129,8 @@ pub(super) fn policy(facts: Facts, policy: &Policy) -> Facts {
     facts
         .with("debt limit", &policy.debt_limit)
         .with("refund expired", refund_expired(policy.refund_expired))
+        .with("take-back cap", &policy.takeback_cap)
+        .with("on expiry", policy.on_expiry)
 }
 
 fn refund_expired(policy: RefundExpired) -> String {

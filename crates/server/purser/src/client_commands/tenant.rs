@@ -4,7 +4,7 @@ use std::num::NonZeroU16;
 
 use clap::{Args, Subcommand};
 use purser_api::{
-    Amount, CloseAnswer, CloseRequest, FreezeRequest, OpenTenantRequest, PolicyRequest,
+    Amount, CloseAnswer, CloseRequest, FreezeRequest, OnExpiry, OpenTenantRequest, PolicyRequest,
     RefundExpired, RegionName, RegrantDays, TenantAnswer, TenantName, TenantStatus, TenantsQuery,
     UnitName,
 };
@@ -68,11 +68,23 @@ pub(crate) struct PolicyFlags {
     /// What becomes of a refund into an expired lot: `lapse`, or `regrant:DAYS`.
     #[arg(long, value_parser = refund_expired, help_heading = "Policy")]
     refund_expired: Option<RefundExpired>,
+    /// How much home may take back from regions that are not heard of, without an operator's word.
+    #[arg(long, value_name = "AMOUNT", help_heading = "Policy")]
+    takeback_cap: Option<Amount>,
+    /// What becomes of an allocation whose lease has run out, of those that are opened from now on:
+    /// `keep` or `take_back`.
+    #[arg(long, help_heading = "Policy")]
+    on_expiry: Option<OnExpiry>,
 }
 
 impl PolicyFlags {
     pub(super) fn request(&self) -> PolicyRequest {
-        PolicyRequest { debt_limit: self.debt_limit.clone(), refund_expired: self.refund_expired }
+        PolicyRequest {
+            debt_limit: self.debt_limit.clone(),
+            refund_expired: self.refund_expired,
+            takeback_cap: self.takeback_cap.clone(),
+            on_expiry: self.on_expiry,
+        }
     }
 }
 

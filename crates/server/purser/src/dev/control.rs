@@ -37,9 +37,9 @@ pub(crate) const KILL: &str = "/dev/kill";
 /// Start a node again (POST).
 pub(crate) const START: &str = "/dev/start";
 /// Cut a region off from all others (POST).
-const CUT: &str = "/dev/cut";
+pub(crate) const CUT: &str = "/dev/cut";
 /// Mend a region's wire (POST).
-const HEAL: &str = "/dev/heal";
+pub(crate) const HEAL: &str = "/dev/heal";
 /// Slow a region's wire down (POST).
 const SLOW: &str = "/dev/slow";
 

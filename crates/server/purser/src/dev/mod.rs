@@ -16,7 +16,7 @@ pub(crate) mod control;
 mod fleet;
 mod folder;
 mod front_door;
-mod layout;
+pub(crate) mod layout;
 mod passage;
 mod seed;
 mod settings;

@@ -6,6 +6,7 @@
 //!
 //! Not here: what a call asks for, and what its answer means.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,14 +14,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Method, Response, StatusCode};
-use purser_api::{Problem, ProblemCode, headers};
+use purser_api::{DeciderRole, Problem, ProblemCode, headers};
 use purser_client::AnswerBody;
+use purser_types::Region;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::connection::{Address, Connection, ConnectionError};
 use super::random::Random;
-use super::tally::{Tally, count};
+use super::tally::Tally;
 
 /// How long one attempt may take: longer than a node takes to give up (it answers 504 then).
 pub(crate) const ATTEMPT_MAX: Duration = Duration::from_secs(10);
@@ -28,6 +30,9 @@ pub(crate) const ATTEMPT_MAX: Duration = Duration::from_secs(10);
 const PAUSE_FIRST: Duration = Duration::from_millis(20);
 /// The longest pause between attempts: a tenth of the time in which a lost leader is replaced.
 const PAUSE_LONGEST: Duration = Duration::from_millis(300);
+/// How long a connection may have been idle to be used again: half of the time after which a node may
+/// close it, because a call that meets its end has an unknown outcome.
+const IDLE_MAX: Duration = Duration::from_secs(5);
 /// How many connections there may be. What is due beyond that waits, and the wait counts.
 const CONNECTIONS_MAX: usize = 256;
 
@@ -36,6 +41,8 @@ const CONNECTIONS_MAX: usize = 256;
 pub(crate) struct CallerSettings {
     /// The nodes or front doors; calls go to them in turn, and retries to the next one.
     pub(crate) addresses: Vec<Address>,
+    /// Which of them belong to one region, by the region's place. Empty where that does not matter.
+    pub(crate) regions: Vec<Range<usize>>,
     /// Who calls.
     pub(crate) authorization: HeaderValue,
     /// For how long a call is repeated before it is given up.
@@ -55,17 +62,25 @@ pub(crate) struct Call {
     pub(crate) key: Option<String>,
     /// The body; empty for none.
     pub(crate) body: Bytes,
+    /// The place of the region at which it comes in, every time it is sent: a call that another region
+    /// may have decided is not decided there again. Anywhere if there is none.
+    pub(crate) entrance: Option<usize>,
 }
 
 impl Call {
     /// A call that reads.
     pub(crate) fn read(path: String) -> Self {
-        Self { method: Method::GET, path, key: None, body: Bytes::new() }
+        Self { method: Method::GET, path, key: None, body: Bytes::new(), entrance: None }
     }
 
     /// A call that changes something.
     pub(crate) fn change(path: String, key: String, body: Bytes) -> Self {
-        Self { method: Method::POST, path, key: Some(key), body }
+        Self { method: Method::POST, path, key: Some(key), body, entrance: None }
+    }
+
+    /// The same call, coming in at a region.
+    pub(crate) fn at(self, entrance: Option<usize>) -> Self {
+        Self { entrance, ..self }
     }
 }
 
@@ -78,6 +93,25 @@ pub(crate) struct Decided {
     pub(crate) body: Bytes,
     /// Whether it was decided before, under the same key.
     pub(crate) replayed: bool,
+    /// Who decided, if the answer says so.
+    pub(crate) by: Option<Decider>,
+    /// The overspend bound under which it was decided, if the answer says so.
+    pub(crate) bound: Option<u64>,
+}
+
+/// Who decided a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Decider {
+    /// The region.
+    pub(crate) region: Region,
+    /// As what.
+    pub(crate) role: DeciderRole,
+}
+
+impl std::fmt::Display for Decider {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{} as {}", self.region, self.role.name())
+    }
 }
 
 /// A call was given up.
@@ -89,11 +123,14 @@ pub(crate) struct Undecided {
     last: String,
 }
 
+/// A connection that no call uses, and since when.
+type Idle = (Instant, Connection);
+
 /// Makes calls.
 pub(crate) struct Caller {
     settings: CallerSettings,
     /// Connections that no call uses, by the place of their address.
-    idle: Vec<Mutex<Vec<Connection>>>,
+    idle: Vec<Mutex<Vec<Idle>>>,
     connections: Semaphore,
     turn: AtomicUsize,
     jitter: AtomicU64,
@@ -123,22 +160,26 @@ impl Caller {
         let start = Instant::now();
         let deadline = start + self.settings.patience;
         let mut attempt = 0;
+        let mut was_unknown = false;
         loop {
-            let reason = match self.attempt(call, deadline).await {
+            let (reason, is_unknown) = match self.attempt(call, deadline).await {
                 Ok(response) => match again(&response) {
-                    Some(reason) => reason,
+                    Some(reason) => (reason, leaves_open(response.status())),
                     None => {
                         self.count_delay(attempt, start);
+                        self.tally.lock().resolved += u64::from(was_unknown);
                         return Ok(decided(response));
                     }
                 },
-                Err(error) => error.to_string(),
+                Err(error) => (error.to_string(), error.leaves_open()),
             };
-            count(&mut self.tally.lock().retried, reason.clone());
+            was_unknown |= is_unknown;
+            self.tally.lock().count_retry(reason.clone(), call.entrance);
             if deadline <= Instant::now() {
-                self.tally.lock().undecided += 1;
                 let (path, patience) = (call.path.clone(), self.settings.patience);
-                return Err(Undecided { path, patience, last: reason });
+                let undecided = Undecided { path, patience, last: reason };
+                self.tally.lock().count_undecided(call.key.as_deref(), &undecided);
+                return Err(undecided);
             }
             sleep(self.pause(attempt)).await;
             attempt += 1;
@@ -169,14 +210,17 @@ impl Caller {
         let permit = timeout_at(deadline, self.connections.acquire()).await;
         let permit = permit.map_err(|_elapsed| ConnectionError::NoneFree)?;
         let _permit = permit.expect("the semaphore is never closed");
-        let attempt = self.attempt_at(self.next_place(), call);
+        let attempt = self.attempt_at(self.next_place(call.entrance), call);
         let attempt = timeout(self.settings.attempt_max, attempt).await;
         attempt.unwrap_or(Err(ConnectionError::TimedOut))
     }
 
-    fn next_place(&self) -> usize {
+    fn next_place(&self, entrance: Option<usize>) -> usize {
+        let all = 0..self.settings.addresses.len();
+        let theirs = entrance.and_then(|place| self.settings.regions.get(place));
+        let Range { start, end } = theirs.cloned().unwrap_or(all);
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        turn.checked_rem(self.settings.addresses.len()).unwrap_or_default()
+        start + turn.checked_rem(end.saturating_sub(start)).unwrap_or_default()
     }
 
     async fn attempt_at(
@@ -185,7 +229,7 @@ impl Caller {
         call: &Call,
     ) -> Result<Response<Bytes>, ConnectionError> {
         let address = &self.settings.addresses[place];
-        let Call { method, path, key, body } = call;
+        let Call { method, path, key, body, .. } = call;
         let authorization = &self.settings.authorization;
         let mut request = address.request(method.clone(), path, authorization, body.clone())?;
         if let Some(key) = key {
@@ -195,15 +239,15 @@ impl Caller {
         }
         let idle = self.lock_idle(place).pop();
         let mut connection = match idle {
-            Some(connection) => connection,
-            None => Connection::open(address).await?,
+            Some((since, connection)) if since.elapsed() < IDLE_MAX => connection,
+            Some(_) | None => Connection::open(address).await?,
         };
         let response = connection.call(request).await?;
-        self.lock_idle(place).push(connection);
+        self.lock_idle(place).push((Instant::now(), connection));
         Ok(response)
     }
 
-    fn lock_idle(&self, place: usize) -> std::sync::MutexGuard<'_, Vec<Connection>> {
+    fn lock_idle(&self, place: usize) -> std::sync::MutexGuard<'_, Vec<Idle>> {
         self.idle[place].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -228,10 +272,27 @@ fn again(response: &Response<Bytes>) -> Option<String> {
     (status == StatusCode::CONFLICT && in_progress()).then(|| ProblemCode::InProgress.to_string())
 }
 
+/// Whether a call may have happened that was answered with this, of what is sent again.
+const fn leaves_open(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::INTERNAL_SERVER_ERROR | StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT
+    )
+}
+
 fn decided(response: Response<Bytes>) -> Decided {
-    let replayed =
-        response.headers().get(headers::IDEMPOTENT_REPLAYED).is_some_and(|value| value == "true");
-    Decided { status: response.status(), replayed, body: response.into_body() }
+    let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
+    let replayed = header(headers::IDEMPOTENT_REPLAYED) == Some("true");
+    let by = header(headers::PURSER_DECIDED_BY).and_then(decider);
+    let bound = header(headers::PURSER_BOUND).and_then(|text| text.parse().ok());
+    Decided { status: response.status(), replayed, by, bound, body: response.into_body() }
+}
+
+/// Reads `region=us, role=home`.
+fn decider(text: &str) -> Option<Decider> {
+    let (region, role) = text.strip_prefix("region=")?.split_once(", role=")?;
+    let role = *DeciderRole::ALL.iter().find(|known| known.name() == role)?;
+    Some(Decider { region: Region::parse(region).ok()?, role })
 }
 
 #[cfg(test)]
@@ -255,9 +316,38 @@ mod tests {
         assert_eq!(again(&busy.unwrap()).as_deref(), Some("in_progress"));
     }
 
+    #[test]
+    fn an_answer_says_who_decided_it() {
+        let eu = Region::parse("eu").unwrap();
+        let by = Decider { region: eu, role: DeciderRole::Allocation };
+        assert_eq!(decider("region=eu, role=allocation"), Some(by));
+        for odd in ["", "eu", "region=eu", "region=eu, role=king", "region=, role=home"] {
+            assert_eq!(decider(odd), None, "{odd:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_call_comes_in_at_nodes_of_its_region_only() {
+        let settings = CallerSettings {
+            addresses: (1..=5).map(|port| Address::of(([127, 0, 0, 1], port).into())).collect(),
+            regions: vec![0..2, 2..5],
+            authorization: HeaderValue::from_static("Bearer dev"),
+            patience: Duration::ZERO,
+            attempt_max: ATTEMPT_MAX,
+        };
+        let caller = Caller::new(settings, Arc::default());
+        let places = |entrance| -> std::collections::BTreeSet<usize> {
+            (0..30).map(|_| caller.next_place(entrance)).collect()
+        };
+        assert_eq!(places(Some(0)), [0, 1].into());
+        assert_eq!(places(Some(1)), [2, 3, 4].into());
+        assert_eq!(places(None), [0, 1, 2, 3, 4].into());
+    }
+
     fn caller(address: std::net::SocketAddr, patience: Duration) -> Caller {
         let settings = CallerSettings {
             addresses: vec![Address::of(address)],
+            regions: Vec::new(),
             authorization: HeaderValue::from_static("Bearer dev"),
             patience,
             attempt_max: ATTEMPT_MAX,

@@ -21,6 +21,7 @@ use purser_types::LogTime;
 
 use self::refusals::Refusals;
 use super::book::{About, Book, BookLot, Figures, Line, Part, Stage, Work, WorkState};
+use super::difference::{Difference, same};
 use super::journal::Journal;
 use super::wire;
 
@@ -47,12 +48,11 @@ pub(crate) struct Compared {
     pub(crate) works: u64,
     pub(crate) answers: u64,
     pub(crate) refusals: u64,
+    /// What regions have spent beyond what was granted.
+    pub(crate) overspent: u64,
+    /// Whether credits were out in regions, so that sums were compared and not lots.
+    pub(crate) is_regional: bool,
 }
-
-/// The first thing that is not as it must be, in words.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct Difference(String);
 
 /// Rebuilds a tenant's book in the order of its entries: the first half of [`compare`], which can
 /// be done before the holds are known.
@@ -117,6 +117,8 @@ pub(crate) fn compare(
         works,
         answers,
         refusals,
+        overspent: 0,
+        is_regional: false,
     })
 }
 
@@ -379,18 +381,6 @@ fn check_answers(
 /// A length as the number that it is elsewhere.
 fn count(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
-}
-
-fn same<T: PartialEq + std::fmt::Debug>(
-    what: &str,
-    shown: T,
-    expected: T,
-) -> Result<(), Difference> {
-    if shown == expected { Ok(()) } else { Err(differs(what, shown, expected)) }
-}
-
-fn differs(what: &str, shown: impl std::fmt::Debug, expected: impl std::fmt::Debug) -> Difference {
-    Difference(format!("{what}: the service shows {shown:?}, the book has {expected:?}"))
 }
 
 fn entry_differs(entry: &Entry, what: &str, detail: impl std::fmt::Display) -> Difference {

@@ -116,6 +116,16 @@ pub(crate) enum ConnectionError {
     TimedOut,
 }
 
+impl ConnectionError {
+    /// Whether the call may have happened.
+    pub(crate) const fn leaves_open(&self) -> bool {
+        match self {
+            Self::NoneFree | Self::Connect(_) | Self::Request(_) => false,
+            Self::Broken(_) | Self::Closed | Self::TimedOut => true,
+        }
+    }
+}
+
 /// A connection to one address.
 pub(crate) struct Connection {
     sender: http1::SendRequest<Full<Bytes>>,

@@ -3,15 +3,18 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use purser_api::DeciderRole;
 use purser_types::TenantId;
 use tokio::time::Instant;
 
 use super::book::Asked;
-use super::caller::{Call, Caller, Decided};
+use super::caller::{Call, Caller, Decided, Decider};
 use super::job::Repeat;
 use super::journal::Journal;
+use super::regional_counts::{RegionalCounts, Way};
+use super::spread::Spread;
 use super::tally::{Counts, count};
-use super::wire::{self, Handle, Receipt, Verdict, WireError};
+use super::wire::{self, Choice, Handle, Receipt, Verdict, WireError};
 
 /// Makes calls and keeps the journals.
 pub(crate) struct Desk {
@@ -19,6 +22,7 @@ pub(crate) struct Desk {
     /// The run's name: every key and every tenant starts with it, so runs do not meet.
     run: String,
     tenants: Vec<Client>,
+    spread: Option<Spread>,
 }
 
 /// One tenant at the desk.
@@ -44,19 +48,40 @@ pub(crate) struct Request {
     pub(crate) due: Instant,
 }
 
+/// A call on its way.
+struct Outgoing {
+    tenant: usize,
+    asked: Asked,
+    call: Call,
+    is_strict: bool,
+    /// Whether the tenant has called the region before with something that spends.
+    is_later: bool,
+}
+
 impl Desk {
-    /// A desk for tenants of these names.
+    /// A desk for tenants of these names, whose calls are spread over regions if there are several.
     pub(crate) fn new<'a>(
         caller: Caller,
         run: String,
         names: impl Iterator<Item = &'a str>,
+        spread: Option<Spread>,
     ) -> Result<Self, WireError> {
         let client = |name: &str| {
             let name = wire::tenant(&format!("{run}:{name}"))?;
             Ok(Client { name, journal: Mutex::default() })
         };
         let tenants = names.map(client).collect::<Result<_, WireError>>()?;
-        Ok(Self { caller, run, tenants })
+        Ok(Self { caller, run, tenants, spread })
+    }
+
+    /// How calls are spread over regions, if there are several.
+    pub(crate) fn spread(&self) -> Option<&Spread> {
+        self.spread.as_ref()
+    }
+
+    /// The place of a tenant's home, if there are several regions.
+    pub(crate) fn home(&self, tenant: usize) -> Option<usize> {
+        self.spread.as_ref().map(|spread| spread.home(tenant))
     }
 
     /// How many tenants there are.
@@ -90,35 +115,57 @@ impl Desk {
     /// the journal.
     pub(crate) async fn ask(self: &Arc<Self>, request: Request) -> Option<Receipt> {
         let key = self.key(&request.name);
-        let Request { tenant, asked, handle, repeat, due, .. } = request;
-        let call = match wire::call(self.name(tenant), &asked, &handle, key.clone()) {
-            Ok(call) => call,
+        let Request { tenant, repeat, due, .. } = request;
+        let outgoing = match self.prepare(request, &key) {
+            Ok(outgoing) => outgoing,
             Err(error) => {
                 self.journal(tenant).complain(format!("key {key}: {error}"));
                 return None;
             }
         };
-        self.journal(tenant).open(&key, asked.clone());
         let first = match repeat {
-            Repeat::Never => self.send(tenant, &asked, &call).await,
+            Repeat::Never => self.send(&outgoing).await,
             Repeat::Afterwards => {
-                let first = self.send(tenant, &asked, &call).await;
-                self.count(&asked, &first, due.elapsed());
-                self.send(tenant, &asked, &call).await;
+                let first = self.send(&outgoing).await;
+                self.count(&outgoing, &first, due.elapsed());
+                self.send(&outgoing).await;
                 return done(first);
             }
             Repeat::AtOnce => {
-                let twice = (self.send(tenant, &asked, &call), self.send(tenant, &asked, &call));
-                let (first, second) = tokio::join!(twice.0, twice.1);
+                let (first, second) = tokio::join!(self.send(&outgoing), self.send(&outgoing));
                 self.check_racers(tenant, &key, &first, &second);
                 first.or(second)
             }
         };
-        self.count(&asked, &first, due.elapsed());
+        self.count(&outgoing, &first, due.elapsed());
         done(first)
     }
 
-    async fn send(&self, tenant: usize, asked: &Asked, call: &Call) -> Option<Sent> {
+    /// Makes a call of what is asked, chooses where it comes in, and enters it in the journal.
+    fn prepare(&self, request: Request, key: &str) -> Result<Outgoing, WireError> {
+        let Request { tenant, name, asked, handle, .. } = request;
+        let spends = matches!(asked, Asked::Authorize { .. } | Asked::Charge { .. });
+        let spread = self.spread.as_ref();
+        let entrance = spread.map(|spread| spread.entrance(tenant, &name));
+        let choice = Choice {
+            home: spread.and_then(|spread| spread.regions().get(spread.home(tenant)).copied()),
+            is_strict: spends && spread.is_some_and(|spread| spread.is_strict(&name)),
+        };
+        let call = wire::call(self.name(tenant), &asked, &handle, choice, key.to_owned())?;
+        let mut journal = self.journal(tenant);
+        journal.open(key, asked.clone(), handle.work().map(str::to_owned));
+        let mut is_later = false;
+        if let Some(place) = entrance.filter(|_| spends) {
+            let before = journal.spends_at.entry(place).or_default();
+            is_later = *before > 0;
+            *before += 1;
+        }
+        let (call, is_strict) = (call.at(entrance), choice.is_strict);
+        Ok(Outgoing { tenant, asked, call, is_strict, is_later })
+    }
+
+    async fn send(&self, outgoing: &Outgoing) -> Option<Sent> {
+        let Outgoing { tenant, asked, call, .. } = outgoing;
         let decided = self.caller.decide(call).await.ok()?;
         let key = call.key.as_deref().unwrap_or_default();
         if decided.replayed {
@@ -126,14 +173,15 @@ impl Desk {
         }
         match wire::verdict(asked, &decided) {
             Ok(verdict) => {
-                self.journal(tenant).close(key, &verdict);
-                Some(Sent { verdict, replayed: decided.replayed })
+                let Decided { replayed, by, bound, .. } = decided;
+                self.journal(*tenant).close(key, &verdict, by);
+                Some(Sent { verdict, replayed, by, bound })
             }
             Err(error) => {
                 let Decided { status, body, .. } = &decided;
                 let text = String::from_utf8_lossy(body);
                 let what = format!("key {key}: answer {status} cannot be read ({error}): {text}");
-                self.journal(tenant).complain(what);
+                self.journal(*tenant).complain(what);
                 None
             }
         }
@@ -151,8 +199,9 @@ impl Desk {
         }
     }
 
-    fn count(&self, asked: &Asked, sent: &Option<Sent>, wait: Duration) {
+    fn count(&self, outgoing: &Outgoing, sent: &Option<Sent>, wait: Duration) {
         let Some(sent) = sent else { return };
+        let asked = &outgoing.asked;
         let mut counts = self.caller.tally().lock();
         count(&mut counts.decided, operation(asked));
         if let Verdict::Refused(refusal) = &sent.verdict {
@@ -164,6 +213,42 @@ impl Desk {
         if let Some(waits) = &mut counts.outage {
             waits.add(wait);
         }
+        if let (Some(spread), Some(by)) = (&self.spread, sent.by) {
+            count_regional(&mut counts.regional, spread, (outgoing, sent, by), wait);
+        }
+    }
+}
+
+/// Counts who decided a call, and how long that took.
+fn count_regional(
+    counts: &mut RegionalCounts,
+    spread: &Spread,
+    (outgoing, sent, by): (&Outgoing, &Sent, Decider),
+    wait: Duration,
+) {
+    counts.note_bound(sent.bound);
+    let Some(entrance) = outgoing.call.entrance else { return };
+    let is_here = spread.place_of(&by.region) == Some(entrance);
+    if let Some(cut) = counts.cuts.get_mut(&entrance) {
+        cut.count_decided(by, is_here);
+    }
+    let is_spend = matches!(outgoing.asked, Asked::Authorize { .. } | Asked::Charge { .. });
+    if !is_spend || !matches!(sent.verdict, Verdict::Done(_)) {
+        return;
+    }
+    let way = match (is_here, by.role, outgoing.is_strict) {
+        (true, DeciderRole::Allocation, _) => Way::Local,
+        (true, DeciderRole::Home, _) => Way::AtHome,
+        (false, _, true) => Way::Strict,
+        (false, _, false) => Way::PassedOn,
+    };
+    counts.waits.entry(way).or_default().add(wait);
+    if outgoing.is_later && !outgoing.is_strict {
+        counts.later.add(is_here);
+        let tenant = outgoing.tenant;
+        if spread.home(tenant) != entrance && !spread.is_scarce(tenant) {
+            counts.later_away.add(is_here);
+        }
     }
 }
 
@@ -171,6 +256,8 @@ impl Desk {
 struct Sent {
     verdict: Verdict,
     replayed: bool,
+    by: Option<Decider>,
+    bound: Option<u64>,
 }
 
 fn done(sent: Option<Sent>) -> Option<Receipt> {

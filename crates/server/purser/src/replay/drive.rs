@@ -7,6 +7,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, interval, sleep_until};
 
 use super::ReplayError;
+use super::cuts::{Cut, CutMade, Cuts};
 use super::desk::Desk;
 use super::outage::{LeaderKill, Outage};
 use super::plan::Plan;
@@ -24,6 +25,17 @@ pub(crate) struct Driven {
     pub(crate) took: Duration,
     /// The outage that was made on purpose.
     pub(crate) outage: Option<Outage>,
+    /// The regions that were cut off on purpose.
+    pub(crate) cuts: Vec<CutMade>,
+}
+
+/// What is broken on purpose on the way.
+#[derive(Clone, Default)]
+pub(crate) struct Faults {
+    /// A leader that is killed.
+    pub(crate) kill: Option<LeaderKill>,
+    /// Regions that are cut off.
+    pub(crate) cuts: Option<Cuts>,
 }
 
 /// Something that is due.
@@ -32,6 +44,7 @@ enum Due {
     Job(usize),
     TopUp(usize),
     Kill,
+    Cut(Cut),
 }
 
 /// What ended.
@@ -39,29 +52,31 @@ enum Ended {
     Job,
     Other,
     Kill(Result<Outage, ReplayError>),
+    Cut(Result<CutMade, ReplayError>),
 }
 
-/// Runs all jobs of a plan, and kills a leader on the way if that is wanted.
+/// Runs all jobs of a plan, and breaks on the way what is to be broken.
 pub(crate) async fn drive(
     desk: &Arc<Desk>,
     plan: &Arc<Plan>,
-    kill: Option<&LeaderKill>,
+    faults: &Faults,
     progress: &Progress,
 ) -> Result<Driven, ReplayError> {
     let (start, decided_before) = (Instant::now(), decided_count(desk));
     let tell = || tell(desk, start, decided_before, progress);
     let mut running: JoinSet<Ended> = JoinSet::new();
-    let mut outage = None;
+    let (mut outage, mut cuts) = (None, Vec::new());
     let mut ticks = interval(TELL_EVERY);
     let mut end = |ended: Result<Ended, JoinError>| -> Result<(), ReplayError> {
         match ended.map_err(ReplayError::Task)? {
             Ended::Job => progress.advance(1),
             Ended::Other => (),
             Ended::Kill(killed) => outage = Some(killed?),
+            Ended::Cut(cut) => cuts.push(cut?),
         }
         Ok(())
     };
-    for (due, what) in agenda(plan, kill) {
+    for (due, what) in agenda(plan, faults) {
         let due = start + due;
         loop {
             tokio::select! {
@@ -71,7 +86,7 @@ pub(crate) async fn drive(
                 _ = ticks.tick() => tell(),
             }
         }
-        running.spawn(task(Arc::clone(desk), Arc::clone(plan), kill.cloned(), what, due));
+        running.spawn(task(Arc::clone(desk), Arc::clone(plan), faults.clone(), what, due));
     }
     while !running.is_empty() {
         tokio::select! {
@@ -79,37 +94,43 @@ pub(crate) async fn drive(
             _ = ticks.tick() => tell(),
         }
     }
-    Ok(Driven { took: start.elapsed(), outage })
+    Ok(Driven { took: start.elapsed(), outage, cuts })
 }
 
 /// Everything by the time it is due, from the start on.
-fn agenda(plan: &Plan, kill: Option<&LeaderKill>) -> Vec<(Duration, Due)> {
+fn agenda(plan: &Plan, faults: &Faults) -> Vec<(Duration, Due)> {
     let jobs = plan.jobs.iter().enumerate().map(|(place, job)| (job.due, Due::Job(place)));
     let top_ups = plan.top_ups.iter().enumerate().map(|(place, it)| (it.due, Due::TopUp(place)));
-    let kill = kill.map(|kill| (kill.at.of(plan.length), Due::Kill));
-    let mut agenda: Vec<_> = jobs.chain(top_ups).chain(kill).collect();
+    let kill = faults.kill.iter().map(|kill| (kill.at.of(plan.length), Due::Kill));
+    let cuts = faults.cuts.iter().flat_map(|cuts| &cuts.list);
+    let cuts = cuts.map(|cut| (cut.from, Due::Cut(*cut)));
+    let mut agenda: Vec<_> = jobs.chain(top_ups).chain(kill).chain(cuts).collect();
     agenda.sort_by_key(|(due, _)| *due);
     agenda
 }
 
-async fn task(
-    desk: Arc<Desk>,
-    plan: Arc<Plan>,
-    kill: Option<LeaderKill>,
-    what: Due,
-    due: Instant,
-) -> Ended {
-    match (what, kill) {
-        (Due::Job(place), _) => {
+async fn task(desk: Arc<Desk>, plan: Arc<Plan>, faults: Faults, what: Due, due: Instant) -> Ended {
+    let tally = desk.caller().tally();
+    match what {
+        Due::Job(place) => {
             story::tell(&desk, place, &plan.jobs[place], due).await;
             Ended::Job
         }
-        (Due::TopUp(place), _) => {
+        Due::TopUp(place) => {
             story::top_up(&desk, place, plan.top_ups[place], due).await;
             Ended::Other
         }
-        (Due::Kill, Some(kill)) => Ended::Kill(kill.carry_out(desk.caller().tally()).await),
-        (Due::Kill, None) => Ended::Other,
+        Due::Kill => match faults.kill {
+            Some(kill) => Ended::Kill(kill.carry_out(tally).await),
+            None => Ended::Other,
+        },
+        Due::Cut(cut) => {
+            let place = desk.spread().and_then(|spread| spread.place_of(&cut.region));
+            match (faults.cuts, place) {
+                (Some(cuts), Some(place)) => Ended::Cut(cuts.make(cut, place, tally).await),
+                (None, _) | (_, None) => Ended::Other,
+            }
+        }
     }
 }
 

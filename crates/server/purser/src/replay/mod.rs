@@ -8,6 +8,10 @@
 //!                                                 journal ──▶ book ──▶ compare ◀── verify ┘
 //! ```
 //!
+//! Where the service spans regions, calls come in at all of them ([`spread`]), and regions may be cut
+//! off on the way ([`cuts`]). What a region decided reaches home's ledger as a sum, so such a tenant is
+//! compared with sums of what was answered ([`regional`]), and any other with the book, lot by lot.
+//!
 //! The service decides the order of racing calls and the log time of each. All else is worked out
 //! again by [`book`], which shares no code with the service.
 //!
@@ -17,17 +21,25 @@ mod book;
 pub(crate) mod caller;
 mod compare;
 pub(crate) mod connection;
+mod cuts;
 mod desk;
+mod difference;
 mod drive;
+mod front_door;
 mod job;
 mod journal;
 mod outage;
+mod overspend;
 mod plan;
 pub(crate) mod random;
+mod regional;
+mod regional_counts;
 mod report;
 mod setup;
+mod spread;
 mod story;
 pub(crate) mod tally;
+mod target;
 #[cfg(test)]
 pub(crate) mod test_node;
 #[cfg(test)]
@@ -41,13 +53,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use purser_types::Region;
+
 use self::caller::{Caller, CallerSettings, Undecided};
 use self::connection::{Address, InvalidToken};
+use self::cuts::{Cut, Cuts};
 use self::desk::Desk;
+use self::drive::Faults;
 use self::outage::{LeaderKill, Share};
+use self::overspend::Listener;
 use self::plan::{Plan, PlanSettings};
-use self::report::Report;
+use self::report::{RegionsReport, Report};
+use self::spread::Spread;
 use self::tally::Tally;
+use self::target::Target;
 use self::trace::TraceError;
 use self::wire::{Refusal, WireError};
 use crate::cli::SECONDS_MAX;
@@ -66,7 +85,8 @@ pub(crate) struct Args {
     /// The traces.
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// Nodes or front doors to call, in turn.
+    /// Nodes or front doors to call, in turn. Behind the front door of `purser dev` the nodes of all
+    /// regions are found and called; else name a node of each region that is to be called.
     #[arg(
         long,
         value_name = "URL",
@@ -117,6 +137,30 @@ pub(crate) struct Args {
     /// few seconds later. The first address must be the front door of `purser dev`.
     #[arg(long, value_name = "PERCENT")]
     kill_leader_at: Option<Share>,
+    /// What most tenants have at first, in percent of what their requests can take. A region decides by
+    /// itself only as long as there is far more than what calls cost at a time.
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        default_value_t = 130,
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000),
+    )]
+    supply: u32,
+    /// Where there are several regions: the share of authorizes and charges that home must decide.
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        default_value_t = 5,
+        value_parser = clap::value_parser!(u64).range(..=100),
+    )]
+    strict: u64,
+    /// Cut a region off from all others between two times since the start of the jobs, such as
+    /// `eu:10s..25s`; repeatable. The first address must be the front door of `purser dev`.
+    #[arg(long, value_name = "REGION:FROM..UNTIL")]
+    cut: Vec<Cut>,
+    /// Cut every region off for so long, one after the other over the run. As for `--cut`.
+    #[arg(long, value_name = "SECONDS", value_parser = cuts::seconds, conflicts_with = "cut")]
+    cut_each: Option<Duration>,
 }
 
 fn exponent(text: &str) -> Result<f64, String> {
@@ -168,6 +212,21 @@ pub(crate) enum ReplayError {
         /// The refusal.
         refusal: Refusal,
     },
+    /// Something is to be broken, and nothing but the front door of a development cluster can do that.
+    #[error("the first address is not the front door of a development cluster")]
+    NoFrontDoor,
+    /// A region is to be cut off, and there is only one.
+    #[error("there is one region, which nothing can be cut off from")]
+    OneRegion,
+    /// A region is to be cut off that is none of the cluster.
+    #[error("there is no region {0}")]
+    NoSuchRegion(Region),
+    /// Two regions are to be cut off at a time.
+    #[error("two cuts overlap")]
+    CutsOverlap,
+    /// All regions are to be cut off in turn, and the run is over before.
+    #[error("the run is too short to cut each region off for so long")]
+    TooShort,
     /// There is no leader to kill.
     #[error("no node of a development cluster leads any group")]
     NoLeader,
@@ -196,6 +255,11 @@ impl From<ReplayError> for CommandError {
             ReplayError::Undecided(undecided) => Self::unreached("the replay stopped", undecided),
             ReplayError::Unreached => Self::unreached("the replay did not start", error),
             ReplayError::Token(invalid) => Self::Usage(invalid.to_string()),
+            ReplayError::NoFrontDoor
+            | ReplayError::OneRegion
+            | ReplayError::NoSuchRegion(_)
+            | ReplayError::CutsOverlap
+            | ReplayError::TooShort => Self::Usage(error.to_string()),
             other => Self::broken("the replay was not carried out", other),
         }
     }
@@ -211,23 +275,27 @@ pub(crate) async fn run(args: Args, output: &Output) -> Result<(), CommandError>
 async fn replay(args: Args, output: &Output) -> Result<Report, ReplayError> {
     let mut requests = trace::read(&args.traces)?;
     requests.truncate(args.limit.map_or(usize::MAX, NonZeroUsize::get));
-    let Args { tenants, zipf, seed, speed, .. } = args;
-    let plan = Arc::new(Plan::new(&requests, PlanSettings { tenants, zipf, seed, speed }));
+    let Args { tenants, zipf, seed, speed, supply: supply_percent, .. } = args;
+    let plan = PlanSettings { tenants, zipf, seed, speed, supply_percent };
+    let plan = Arc::new(Plan::new(&requests, plan));
     let tally = Arc::new(Tally::default());
     let settings = CallerSettings {
-        addresses: args.url,
+        addresses: args.url.clone(),
+        regions: Vec::new(),
         authorization: connection::bearer(&args.token)?,
         patience: Duration::from_secs(args.patience),
         attempt_max: caller::ATTEMPT_MAX,
     };
-    let kill = args.kill_leader_at.map(|share| LeaderKill::new(share, &settings));
-    if let Some(kill) = &kill {
-        kill.check().await?;
-    }
+    let target = Target::find(&settings).await?;
+    let scarce = plan.top_ups.iter().map(|top_up| top_up.tenant).collect();
+    let spread = target.spread(args.strict, seed).map(|spread| spread.knowing_scarce(scarce));
+    let faults = faults(&args, &target, spread.as_ref(), plan.length)?;
+    let settings = target.settings(settings);
+    let listener = spread.as_ref().map(|_| Listener::start(&settings));
     let caller = Caller::new(settings, Arc::clone(&tally));
     let run = args.run.unwrap_or_else(|| format!("r{:x}", setup::wall_time().as_millis()));
     let names = plan.tenants.iter().map(|tenant| tenant.name.as_str());
-    let desk = Arc::new(Desk::new(caller, run.clone(), names)?);
+    let desk = Arc::new(Desk::new(caller, run.clone(), names, spread)?);
 
     let progress = output.progress("tenants opened", Some(count(plan.tenants.len())));
     let lead = Duration::from_secs(args.lead);
@@ -236,7 +304,7 @@ async fn replay(args: Args, output: &Output) -> Result<Report, ReplayError> {
     let set_up = tally.lock().decided_count();
 
     let progress = output.progress("requests replayed", Some(count(plan.jobs.len())));
-    let driven = drive::drive(&desk, &plan, kill.as_ref(), &progress).await?;
+    let driven = drive::drive(&desk, &plan, &faults, &progress).await?;
     progress.finish(format_args!("{} in {:.1} s", plan.jobs.len(), driven.took.as_secs_f64()));
     let counts = tally.lock().clone();
 
@@ -244,7 +312,38 @@ async fn replay(args: Args, output: &Output) -> Result<Report, ReplayError> {
     let progress = output.progress("tenants compared", Some(count(plan.tenants.len())));
     let verification = verify::verify(&desk, &progress).await?;
     progress.finish(verification.tenants);
-    Ok(Report::new(run, counts, set_up, driven, verification))
+    let regions = match listener {
+        Some(listener) => {
+            let overspend = listener.end().await;
+            Some(RegionsReport::new(&desk, &counts, &driven, overspend))
+        }
+        None => None,
+    };
+    Ok(Report::new(run, (counts, set_up), driven, regions, verification))
+}
+
+/// What is to be broken on the way.
+fn faults(
+    args: &Args,
+    target: &Target,
+    spread: Option<&Spread>,
+    length: Duration,
+) -> Result<Faults, ReplayError> {
+    let front_door = || target.front_door.clone().ok_or(ReplayError::NoFrontDoor);
+    let kill = match args.kill_leader_at {
+        Some(at) => Some(LeaderKill { at, front_door: front_door()? }),
+        None => None,
+    };
+    if args.cut.is_empty() && args.cut_each.is_none() {
+        return Ok(Faults { kill, cuts: None });
+    }
+    let front_door = front_door()?;
+    let spread = spread.ok_or(ReplayError::OneRegion)?;
+    let list = match args.cut_each {
+        Some(each) => Cuts::in_turn(each, length, spread.regions())?,
+        None => args.cut.clone(),
+    };
+    Ok(Faults { kill, cuts: Some(Cuts::new(list, front_door, spread)?) })
 }
 
 /// Waits until the lots have ended that end during the run, so that nothing more happens by itself

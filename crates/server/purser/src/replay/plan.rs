@@ -26,6 +26,8 @@ pub(crate) struct PlanSettings {
     pub(crate) seed: u64,
     /// How many times faster than the trace.
     pub(crate) speed: u32,
+    /// What a tenant has at most, in percent of what its requests can take. At least 1.
+    pub(crate) supply_percent: u32,
 }
 
 /// What will be asked for.
@@ -104,7 +106,7 @@ impl Plan {
         }
         let mut plan = Self { tenants: Vec::new(), jobs, top_ups: Vec::new(), length };
         for (name, demand) in names.list.into_iter().zip(demands) {
-            plan.add_tenant(name, demand, &mut random);
+            plan.add_tenant(name, demand, settings.supply_percent, &mut random);
         }
         plan.top_ups.sort_by_key(|top_up| top_up.due);
         plan
@@ -112,9 +114,9 @@ impl Plan {
 
     /// Gives a tenant what it needs, or too little on purpose: one in twenty runs dry and buys
     /// more later.
-    fn add_tenant(&mut self, name: String, demand: u64, random: &mut Random) {
+    fn add_tenant(&mut self, name: String, demand: u64, percent: u32, random: &mut Random) {
         let runs_dry = demand > 0 && random.happens(50);
-        let percent = if runs_dry { 40 } else { 130 };
+        let percent = if runs_dry { 40 } else { u64::from(percent) };
         let supply = (demand.saturating_mul(percent) / 100).max(1);
         if runs_dry {
             let due = self.length.mul_f64(0.6);
@@ -192,8 +194,12 @@ mod tests {
         (0..count).map(request).collect()
     }
 
+    fn settings(tenants: u32, zipf: f64, seed: u64) -> PlanSettings {
+        PlanSettings { tenants, zipf, seed, speed: 100, supply_percent: 130 }
+    }
+
     fn plan(seed: u64) -> Plan {
-        Plan::new(&requests(5_000), PlanSettings { tenants: 50, zipf: 1.0, seed, speed: 100 })
+        Plan::new(&requests(5_000), settings(50, 1.0, seed))
     }
 
     #[test]
@@ -232,8 +238,7 @@ mod tests {
         for request in &mut requests[..3] {
             request.tenant = Some("acme".to_owned());
         }
-        let settings = PlanSettings { tenants: 2, zipf: 0.0, seed: 1, speed: 1 };
-        let plan = Plan::new(&requests, settings);
+        let plan = Plan::new(&requests, settings(2, 0.0, 1));
         assert_eq!(plan.tenants.len(), 3);
         assert_eq!(plan.tenants[2].name, "acme");
         assert!(plan.jobs[..3].iter().all(|job| job.tenant == 2));

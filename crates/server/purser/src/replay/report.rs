@@ -1,10 +1,13 @@
 //! What a replay says at its end.
 
+mod regions;
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde::Serialize;
 
+pub(crate) use self::regions::RegionsReport;
 use super::drive::{Driven, per_second};
 use super::outage::Outage;
 use super::tally::{Counts, Quantiles};
@@ -33,6 +36,8 @@ pub(crate) struct Report {
     replayed: u64,
     /// Calls that were given up.
     undecided: u64,
+    /// The first of them.
+    undecided_first: Vec<String>,
     /// From when an authorize was due to its decision.
     authorize: Quantiles,
     /// From when a capture was due to its decision.
@@ -41,6 +46,8 @@ pub(crate) struct Report {
     delayed: Quantiles,
     /// The outage that was made on purpose.
     outage: Option<OutageReport>,
+    /// Who decided, where the service spans regions.
+    regions: Option<RegionsReport>,
     /// What the comparison came to.
     verification: Verification,
 }
@@ -62,11 +69,14 @@ impl Report {
     /// Puts the parts together. `set_up` calls were decided before the jobs ran.
     pub(crate) fn new(
         run: String,
-        counts: Counts,
-        set_up: u64,
+        (counts, set_up): (Counts, u64),
         driven: Driven,
-        verification: Verification,
+        regions: Option<RegionsReport>,
+        mut verification: Verification,
     ) -> Self {
+        let overspent = verification.overspent;
+        let beyond = regions.as_ref().and_then(|regions| regions.difference(overspent));
+        verification.differences.extend(beyond);
         let decided = counts.decided_count().saturating_sub(set_up);
         let outage = driven.outage.map(|outage| {
             let Outage { node, groups_led, waits } = outage;
@@ -78,6 +88,7 @@ impl Report {
             calls_per_second: per_second(decided, driven.took),
             replayed: counts.replayed,
             undecided: counts.undecided,
+            undecided_first: counts.undecided_first,
             authorize: counts.authorize.quantiles(),
             capture: counts.capture.quantiles(),
             delayed: counts.delayed.quantiles(),
@@ -85,6 +96,7 @@ impl Report {
             refused: counts.refused,
             retried: counts.retried,
             outage,
+            regions,
             verification,
         }
     }
@@ -93,7 +105,7 @@ impl Report {
     pub(crate) fn outcome(&self) -> Result<(), CommandError> {
         let (differing, given_up) = (self.verification.differences.len(), self.undecided);
         if differing > 0 {
-            let text = format!("the service and the book differ about {differing} tenants");
+            let text = format!("the service and the book differ in {differing} cases");
             return Err(CommandError::Failed(text));
         }
         if given_up > 0 {
@@ -125,15 +137,26 @@ impl Report {
         if let Some(OutageReport { node, groups_led, waits }) = &self.outage {
             writeln!(text, "killed {node}, leader of {groups_led} groups: {waits}")?;
         }
+        if let Some(regions) = &self.regions {
+            regions.write(text, self.verification.overspent)?;
+        }
         if self.undecided > 0 {
             writeln!(text, "{} calls were given up undecided", self.undecided)?;
+            for call in &self.undecided_first {
+                writeln!(text, "  {call}")?;
+            }
         }
         self.write_verdict(text)
     }
 
     fn write_verdict(&self, text: &mut String) -> std::fmt::Result {
-        let Verification { tenants, entries, lots, holds, answers, refusals, differences } =
+        let Verification { tenants, entries, lots, holds, answers, refusals, .. } =
             &self.verification;
+        let Verification { regional, differences, .. } = &self.verification;
+        if self.regions.is_some() {
+            let rest = tenants.saturating_sub(*regional);
+            writeln!(text, "{regional} tenants compared by sums, {rest} lot by lot")?;
+        }
         write!(
             text,
             "{tenants} tenants, {lots} lots, {holds} holds and charges, {entries} entries, \
@@ -142,7 +165,7 @@ impl Report {
         if differences.is_empty() {
             return write!(text, "all equal");
         }
-        write!(text, "{} tenants differ", differences.len())?;
+        write!(text, "{} differ", differences.len())?;
         for difference in differences.iter().take(DIFFERENCES_SHOWN) {
             write!(text, "\n  {difference}")?;
         }
@@ -164,10 +187,10 @@ mod tests {
     #[track_caller]
     fn check_exit_code(undecided: u64, differences: &[&str], expected: u8) {
         let counts = Counts { undecided, ..Counts::default() };
-        let driven = Driven { took: Duration::from_secs(1), outage: None };
+        let driven = Driven { took: Duration::from_secs(1), outage: None, cuts: Vec::new() };
         let differences = differences.iter().map(|text| (*text).to_owned()).collect();
         let verification = Verification { differences, ..Verification::default() };
-        let report = Report::new("run".to_owned(), counts, 0, driven, verification);
+        let report = Report::new("run".to_owned(), (counts, 0), driven, None, verification);
         let code = report.outcome().map_or_else(|error| error.exit_code(), |()| 0);
         assert_eq!(code, expected);
     }

@@ -7,8 +7,14 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use super::caller::Undecided;
+use super::regional_counts::RegionalCounts;
+
 /// The longest wait that is told apart from longer ones: ten minutes, in microseconds.
 const WAIT_MAX_MICROS: u64 = 600_000_000;
+
+/// How many of the calls that were given up are named; a fault usually makes many alike.
+const UNDECIDED_NAMED_MAX: usize = 10;
 
 /// Waits, to three digits.
 #[derive(Debug, Clone)]
@@ -93,6 +99,10 @@ pub(crate) struct Counts {
     pub(crate) replayed: u64,
     /// Calls that were given up undecided.
     pub(crate) undecided: u64,
+    /// The first of them, in words.
+    pub(crate) undecided_first: Vec<String>,
+    /// Calls whose outcome was unknown after an attempt, and that the same key brought to a decision.
+    pub(crate) resolved: u64,
     /// From when an authorize was due to its decision.
     pub(crate) authorize: Waits,
     /// From when a capture was due to its decision.
@@ -101,6 +111,8 @@ pub(crate) struct Counts {
     pub(crate) delayed: Waits,
     /// All calls, as long as there is an outage that was made on purpose.
     pub(crate) outage: Option<Waits>,
+    /// Who decided, where the service spans regions.
+    pub(crate) regional: RegionalCounts,
 }
 
 impl Tally {
@@ -114,6 +126,22 @@ impl Counts {
     /// Calls that were decided.
     pub(crate) fn decided_count(&self) -> u64 {
         self.decided.values().sum()
+    }
+
+    /// Counts a call that is given up.
+    pub(crate) fn count_undecided(&mut self, key: Option<&str>, why: &Undecided) {
+        self.undecided += 1;
+        if self.undecided_first.len() < UNDECIDED_NAMED_MAX {
+            self.undecided_first.push(format!("key {}: {why}", key.unwrap_or("none")));
+        }
+    }
+
+    /// Counts an attempt that has to be repeated, of a call that came in at a region.
+    pub(crate) fn count_retry(&mut self, reason: String, entrance: Option<usize>) {
+        if let Some(cut) = entrance.and_then(|place| self.regional.cuts.get_mut(&place)) {
+            cut.count_retry(reason.clone());
+        }
+        count(&mut self.retried, reason);
     }
 
     /// Calls that were refused.

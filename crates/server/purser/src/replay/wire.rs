@@ -4,13 +4,14 @@ use bytes::Bytes;
 use hyper::StatusCode;
 use purser_api::{
     AuthorizeRequest, Buckets, CallAmount, CaptureAmount, CaptureAnswer, CaptureRequest,
-    ChargeAnswer, ChargeRequest, GrantAnswer, GrantRequest, HoldAnswer, IfExpired, InvalidText,
-    LotCategory, OpenTenantRequest, PolicyRequest, Problem, Reason, ReclaimAnswer, ReclaimRequest,
-    RefundAnswer, RefundExpired, RefundRequest, RegrantDays, ReleaseRequest, SequenceNumber,
-    Subject, TenantAnswer, TenantName, TtlOutOfRange, TtlSeconds, VoidAnswer, VoidRequest, paths,
+    ChargeAnswer, ChargeRequest, Consistency, GrantAnswer, GrantRequest, HoldAnswer, IfExpired,
+    InvalidText, LotCategory, OpenTenantRequest, PolicyRequest, Problem, Reason, ReclaimAnswer,
+    ReclaimRequest, RefundAnswer, RefundExpired, RefundRequest, RegionName, RegrantDays,
+    ReleaseRequest, SequenceNumber, Subject, TenantAnswer, TenantName, TtlOutOfRange, TtlSeconds,
+    VoidAnswer, VoidRequest, paths,
 };
 use purser_client::AnswerBody;
-use purser_types::{Credits, CreditsError, Span, TenantId};
+use purser_types::{Credits, CreditsError, Region, Span, TenantId};
 use serde::Serialize;
 
 use super::book::{Asked, Capturing, Figures, Granting, Opening};
@@ -37,6 +38,16 @@ pub(crate) enum Handle {
         /// The account's last entry, as a dry run showed it.
         confirm: SequenceNumber,
     },
+}
+
+impl Handle {
+    /// The id of the hold or charge, if it is about one.
+    pub(crate) fn work(&self) -> Option<&str> {
+        match self {
+            Self::Work(WorkHandle::Hold(id) | WorkHandle::Charge(id)) => Some(id),
+            Self::None | Self::Lot { .. } => None,
+        }
+    }
 }
 
 /// A hold or charge as the API names it.
@@ -94,14 +105,24 @@ pub(crate) fn tenant(name: &str) -> Result<TenantId, WireError> {
     TenantId::parse(name).map_err(|source| WireError::Tenant { name: name.to_owned(), source })
 }
 
+/// Who is to decide, where the service spans regions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Choice {
+    /// Where the tenant's home is to be; the service chooses if there is none.
+    pub(crate) home: Option<Region>,
+    /// Whether home must decide.
+    pub(crate) is_strict: bool,
+}
+
 /// The call that asks for `asked`.
 pub(crate) fn call(
     tenant: &TenantId,
     asked: &Asked,
     handle: &Handle,
+    choice: Choice,
     key: String,
 ) -> Result<Call, WireError> {
-    let (path, body) = path_and_body(tenant, asked, handle)?;
+    let (path, body) = path_and_body(tenant, asked, handle, choice)?;
     Ok(Call::change(path, key, body))
 }
 
@@ -122,6 +143,7 @@ fn path_and_body(
     tenant: &TenantId,
     asked: &Asked,
     handle: &Handle,
+    choice: Choice,
 ) -> Result<(String, Bytes), WireError> {
     let at = |template: &str| paths::fill(template, &[tenant]);
     let about = |of_hold: &str, of_charge: &str| match handle {
@@ -130,14 +152,16 @@ fn path_and_body(
         Handle::None | Handle::Lot { .. } => Err(WireError::NoHandle),
     };
     let reason = Reason::parse;
+    let consistency = if choice.is_strict { Consistency::Strict } else { Consistency::Local };
     Ok(match asked {
         Asked::Open(opening) => {
-            (paths::ADMIN_TENANTS.to_owned(), json(&open_request(tenant, *opening)?)?)
+            (paths::ADMIN_TENANTS.to_owned(), json(&open_request(tenant, *opening, choice.home)?)?)
         }
         Asked::Grant(granting) => (at(paths::ADMIN_GRANTS), json(&grant_request(granting)?)?),
         Asked::Authorize { amount, ttl } => {
             let mut request = AuthorizeRequest::new(call_amount(*amount)?);
             request.ttl_seconds = Some(ttl_seconds(*ttl)?);
+            request.consistency = consistency;
             (at(paths::HOLDS), json(&request)?)
         }
         Asked::Capture(capturing) => {
@@ -151,6 +175,7 @@ fn path_and_body(
         Asked::Charge { amount, allow_debt } => {
             let mut request = ChargeRequest::new(call_amount(*amount)?);
             request.allow_debt = *allow_debt;
+            request.consistency = consistency;
             (at(paths::CHARGES), json(&request)?)
         }
         Asked::Refund { amount, .. } => {
@@ -171,14 +196,20 @@ fn path_and_body(
     })
 }
 
-fn open_request(tenant: &TenantId, opening: Opening) -> Result<OpenTenantRequest, WireError> {
+fn open_request(
+    tenant: &TenantId,
+    opening: Opening,
+    home: Option<Region>,
+) -> Result<OpenTenantRequest, WireError> {
     let regrant = |days| RefundExpired::RegrantDays(RegrantDays(days));
     let policy = PolicyRequest {
         debt_limit: Some(Credits::from_u64(opening.debt_limit)?.into()),
         refund_expired: opening.regrant_days.map(regrant),
+        ..PolicyRequest::default()
     };
     let tenant = TenantName(tenant.clone());
-    Ok(OpenTenantRequest { tenant, unit: Default::default(), home: None, policy })
+    let home = home.map(RegionName);
+    Ok(OpenTenantRequest { tenant, unit: Default::default(), home, policy })
 }
 
 fn grant_request(granting: &Granting) -> Result<GrantRequest, WireError> {

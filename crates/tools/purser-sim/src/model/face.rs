@@ -24,7 +24,8 @@ impl State {
     }
 
     fn hash_face(&self, hasher: &mut Gathered) {
-        (self.calls, self.orders, self.repeats, self.used).hash(hasher);
+        (self.calls, self.orders, self.repeats, self.used, self.untold).hash(hasher);
+        self.world.hash_homes(hasher);
         let home = self.world.home_account();
         hash_account(home, hasher);
         for allocation in home.allocations() {

@@ -4,9 +4,9 @@ use purser_ledger::{
     Authorize, Capture, Charge, Extend, Fact, IfExpired, Operation, Outcome, Reclaim, Refund,
     Release, Target,
 };
-use purser_types::{Owner, Span};
+use purser_types::{Epoch, Generation, Owner, Span};
 
-use super::{Answered, Story, credits, hold_of};
+use super::{Answered, Known, Story, credits, hold_of};
 
 impl Story {
     /// A client calls.
@@ -29,7 +29,8 @@ impl Story {
             0..4 => (owner, self.authorize()),
             4 => (owner, self.charge()),
             _ => match self.rng.choice(&self.known).copied() {
-                Some((owner, target)) => (owner, self.about(target)),
+                Some(known) if !self.is_current(known) => return self.count("hold of a lost home"),
+                Some(Known { owner, target, .. }) => (owner, self.about(target)),
                 None => (owner, self.authorize()),
             },
         };
@@ -47,7 +48,17 @@ impl Story {
         Operation::Charge(Charge { amount, allow_debt: self.rng.bool(), reference: None })
     }
 
-    fn about(&mut self, target: Target) -> Operation {
+    /// Whether a number still means what it was given for: a lost home may have given it to another
+    /// hold. Who routes a call looks at the region and the epoch in the id.
+    pub(super) fn is_current(&self, known: Known) -> bool {
+        let account = self.world.home_account();
+        let number = known.target.number().0;
+        !known.is_of_home()
+            || number <= account.head().sequence
+                && account.home_at(number) == (known.owner.region, known.epoch)
+    }
+
+    pub(super) fn about(&mut self, target: Target) -> Operation {
         let hold = hold_of(target);
         let amount = self.rng.bool().then(|| credits(self.rng.u64(1..=35)));
         let charged = matches!(target, Target::Charge(_));
@@ -75,8 +86,17 @@ impl Story {
         let Some(outcome) = self.send(owner, operation.clone(), &key) else { return };
         self.say(|_| format!("{owner:?}: {operation:?}\n    {:?}", outcome.result));
         self.note(owner, &outcome);
-        let at = self.now;
-        self.answered.push(Answered { owner, operation, key, outcome, at });
+        if owner.generation == Generation::HOME
+            && let Ok(receipt) = &outcome.result
+        {
+            if !self.world.may_answer(&receipt.entry) {
+                // The client does not hear of it, and may ask again.
+                return self.count("no answer yet");
+            }
+            self.promised.insert(receipt.entry.hash());
+        }
+        let (at, lost_count) = (self.now, self.world.homes.lost_count());
+        self.answered.push(Answered { owner, operation, key, outcome, at, lost_count });
     }
 
     pub(super) fn send(
@@ -86,7 +106,7 @@ impl Story {
         key: &purser_types::IdempotencyKey,
     ) -> Option<Outcome> {
         let (now, key) = (self.now, Some(key.clone()));
-        if owner == self.world.home_account().owner() {
+        if owner.generation == Generation::HOME {
             return Some(self.world.at_home(operation, key, now));
         }
         self.world.in_region(owner, operation, key, now)
@@ -98,7 +118,8 @@ impl Story {
             return;
         }
         let place = self.rng.usize(0..self.answered.len());
-        let Answered { owner, ref operation, ref key, ref outcome, at } = self.answered[place];
+        let Answered { owner, ref operation, ref key, ref outcome, at, lost_count } =
+            self.answered[place];
         let kept = self.now < at.saturating_add(Span::from_days(1));
         let remembered = outcome.result.as_ref().err().is_none_or(|no| no.is_remembered());
         let rolled_back = self.tally.rolled_back.contains(&owner);
@@ -106,11 +127,25 @@ impl Story {
             .world
             .book(owner)
             .is_some_and(|book| book.book_phase() != Some(purser_ledger::BookPhase::Open));
-        if !kept || !remembered || rolled_back || ended {
+        let stopped =
+            owner.generation == Generation::HOME && self.world.home_account().stopped().is_some();
+        if !kept || !remembered || rolled_back || ended || stopped {
             return;
         }
+        let is_lost = owner.generation == Generation::HOME
+            && match &outcome.result {
+                Ok(receipt) => !self.world.stands(&receipt.entry),
+                Err(_) => lost_count < self.world.homes.lost_count(),
+            };
         let (operation, key, before) = (operation.clone(), key.clone(), outcome.result.clone());
         let again = self.send(owner, operation, &key).expect("the book is there");
+        if is_lost {
+            // It is decided anew, unless it was heard of meanwhile.
+            if !again.replayed {
+                self.note(owner, &again);
+            }
+            return self.count("retry of a lost call");
+        }
         assert!(again.replayed, "a repeat is recognized: {before:?}, then {again:?}");
         assert_eq!(again.result, before, "a repeat gets the first answer");
         self.count("retry");
@@ -161,10 +196,15 @@ impl Story {
         self.count(entry.fact.kind());
         let place = (owner, entry.hash());
         let made = match &entry.fact {
-            Fact::Authorized(hold) => Some((owner, Target::Hold(hold.number))),
-            Fact::Charged(hold) => Some((owner, Target::Charge(hold.number))),
+            Fact::Authorized(hold) => Some(Target::Hold(hold.number)),
+            Fact::Charged(hold) => Some(Target::Charge(hold.number)),
             _ => None,
         };
+        let is_of_home = owner.generation == Generation::HOME;
+        let account = self.world.home_account();
+        let epoch = if is_of_home { account.epoch() } else { Epoch::default() };
+        let owner = if is_of_home { account.owner() } else { owner };
+        let made = made.map(|target| Known { owner, target, epoch });
         self.known.extend(made);
         if let (Some(made), Some(key)) = (made, &entry.key) {
             self.made_under.entry(key.clone()).or_default().push(made);

@@ -94,7 +94,7 @@ impl Story {
 
     /// The state as an operator would have seen it just now: what has become due is written first.
     pub(super) fn confirm(&mut self) -> Confirm {
-        self.world.home.sweep(self.now);
+        self.world.sweep_home(self.now);
         Confirm(self.world.home_account().head().sequence)
     }
 

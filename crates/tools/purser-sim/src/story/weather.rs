@@ -104,7 +104,7 @@ impl Story {
             }
             8 if self.plan.has_rollbacks && self.rng.u8(0..3) == 0 => self.roll_back(),
             _ => {
-                self.world.home.sweep(self.now);
+                self.world.sweep_home(self.now);
                 self.count("sweep");
             }
         }

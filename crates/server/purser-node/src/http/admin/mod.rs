@@ -1,9 +1,12 @@
-//! The admin API: accounts, lots, and the nodes themselves.
+//! The admin API: accounts, lots, allocations, and the nodes and regions themselves.
 
+mod allocations;
 mod cluster;
 mod lifecycle;
 mod lots;
+mod overspend;
 mod policy;
+mod regions;
 mod rehearsal;
 mod tenants;
 
@@ -15,5 +18,8 @@ pub(crate) fn declare(routes: Routes<'_>) -> Routes<'_> {
     let routes = lifecycle::declare(routes);
     let routes = policy::declare(routes);
     let routes = lots::declare(routes);
+    let routes = allocations::declare(routes);
+    let routes = overspend::declare(routes);
+    let routes = regions::declare(routes);
     cluster::declare(routes)
 }

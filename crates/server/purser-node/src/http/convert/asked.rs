@@ -8,6 +8,7 @@ use purser_ledger::{
 };
 use purser_types::{Owner, Region};
 
+use super::allocations::on_expiry_asked;
 use crate::http::problem::Refusal;
 
 /// Asks for a hold. Who may decide (`consistency`) is not part of what is asked.
@@ -114,5 +115,11 @@ pub(crate) fn policy_change(request: &api::PolicyRequest) -> PolicyChange {
         api::RefundExpired::RegrantDays(days) => RefundExpired::Regrant { days: days.0.get() },
     });
     let debt_limit = request.debt_limit.as_ref().map(|limit| limit.0);
-    PolicyChange { debt_limit, refund_expired, ..PolicyChange::default() }
+    PolicyChange {
+        debt_limit,
+        refund_expired,
+        takeback_cap: request.takeback_cap.as_ref().map(|cap| cap.0),
+        on_expiry: request.on_expiry.map(on_expiry_asked),
+        ..PolicyChange::default()
+    }
 }

@@ -3,11 +3,13 @@
 //! `asked` turns bodies into what the ledger is asked; `shown` turns what the ledger has into
 //! bodies, and `answers` puts these together for each operation. Nothing is decided here.
 
+mod allocations;
 mod answers;
 mod asked;
 mod entries;
 mod shown;
 
+pub(crate) use allocations::{allocation_of, recall, set_allocation, transfer};
 pub(crate) use answers::debt_added;
 pub(crate) use asked::{
     adjust, authorize, capture, charge, extend, grant, open, policy_change, reclaim, refund,

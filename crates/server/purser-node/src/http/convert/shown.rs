@@ -10,6 +10,7 @@ use purser_ledger::{
 };
 use purser_types::{Credits, Epoch, Generation, LogTime, Owner, Sequence};
 
+use super::allocations::on_expiry;
 use crate::http::problem::Refusal;
 
 /// A home that never moved is the first.
@@ -199,7 +200,12 @@ pub(crate) fn policy(policy: &Policy) -> api::Policy {
             None => api::RefundExpired::Lapse,
         },
     };
-    api::Policy { debt_limit: Amount(policy.debt_limit), refund_expired }
+    api::Policy {
+        debt_limit: Amount(policy.debt_limit),
+        refund_expired,
+        takeback_cap: Amount(policy.takeback_cap),
+        on_expiry: on_expiry(policy.on_expiry),
+    }
 }
 
 /// The buckets of a balance.

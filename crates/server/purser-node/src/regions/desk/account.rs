@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use purser_ledger::{Demand, DemandReport, Mode, Pool, Tuning};
-use purser_types::{Credits, Region, Span};
+use purser_types::{Credits, Owner, Region, Span};
 
+use super::heard::AllocationNotes;
 use super::waiting::Place;
 
 /// See the module's documentation.
@@ -16,6 +17,8 @@ pub(super) struct DeskAccount {
     /// What that demand has used.
     pub(super) used_here: Credits,
     pub(super) heard: BTreeMap<Region, Heard>,
+    /// What is remembered of each allocation.
+    pub(super) allocations: BTreeMap<Owner, AllocationNotes>,
     /// Calls that wait, in the order in which they came.
     pub(super) places: BTreeMap<u64, Place>,
     /// Since when this is kept.
@@ -33,17 +36,17 @@ pub(super) struct Heard {
     /// When the last one was applied here.
     pub(super) at: Span,
     pub(super) refill: Span,
-    /// The last voucher that it was sent.
-    pub(super) told: u64,
 }
 
 impl DeskAccount {
-    pub(super) fn new(now: Span) -> Self {
+    /// Of an account whose regions were told `mode`.
+    pub(super) fn new(mode: Mode, now: Span) -> Self {
         Self {
-            pool: Pool::new(Tuning::USUAL, Mode::Local),
+            pool: Pool::new(Tuning::USUAL, mode),
             here: Demand::new(Credits::ZERO, now),
             used_here: Credits::ZERO,
             heard: BTreeMap::new(),
+            allocations: BTreeMap::new(),
             places: BTreeMap::new(),
             since: now,
             turn: Arc::default(),
@@ -57,19 +60,17 @@ impl DeskAccount {
             reports: 0,
             at: now,
             refill: Span::from_micros(0),
-            told: 0,
         };
         self.heard.entry(region).or_insert(none)
     }
 
     /// When a region was last heard about this account, or since when this leader could have.
-    pub(super) fn heard_or_since(&self, region: Region, _now: Span) -> Span {
+    pub(super) fn heard_or_since(&self, region: Region) -> Span {
         self.heard.get(&region).map_or(self.since, |heard| heard.at)
     }
 
-    pub(super) fn note_told(&mut self, region: Region, voucher: u64) {
-        if let Some(heard) = self.heard.get_mut(&region) {
-            heard.told = heard.told.max(voucher);
-        }
+    pub(super) fn note_told(&mut self, owner: Owner, voucher: u64, now: Span) {
+        let notes = self.notes_mut(owner, now);
+        notes.told = notes.told.max(voucher);
     }
 }

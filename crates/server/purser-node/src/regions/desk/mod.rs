@@ -11,6 +11,7 @@
 //! ledger to decide, and nothing here can make it wrong. Not here: how messages travel.
 
 mod account;
+mod heard;
 mod tend;
 mod waiting;
 
@@ -21,8 +22,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use purser_ledger::{
-    Account, AccountName, Answer, Booked, Command, Context, Item, Ledger, OnExpiry, Operation,
-    Outcome, Rejection, TakeBack, codec, lease::home_deadline,
+    Account, AccountName, Booked, Command, Context, Item, Ledger, OnExpiry, Operation, Receipt,
+    Refund, Rejection, TakeBack, Target, codec, lease::home_deadline,
 };
 use purser_raft::{Group, ProposeError, Role};
 use purser_types::{Credits, Owner, Region, Span};
@@ -31,10 +32,13 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use self::account::DeskAccount;
+pub(crate) use self::heard::{AwayTotals, HeardOf, right_of, unsettled_of};
 pub(crate) use self::waiting::Waited;
 use super::links::Links;
 use super::messages::{AccountReport, Answered, Ask, Reports, Told, Vouchers};
+use super::only_result;
 use super::signature::SignedVoucher;
+use crate::metrics::HomeAct;
 use crate::settings::VoucherKey;
 use crate::shards::Shard;
 use crate::tasks::chain;
@@ -47,6 +51,10 @@ const COLLECTED: Duration = Duration::from_millis(5);
 
 /// How often leases are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// After so long without a report a region that can be reached is told again what it has: it reports
+/// every five seconds if it knows.
+const UNHEARD_AFTER: Span = Span::from_secs(15);
 
 /// How long a region may take to take vouchers up and answer.
 const PUSH_PATIENCE: Duration = Duration::from_secs(3);
@@ -137,13 +145,33 @@ impl Desk {
                 }
             }
         }
+        self.undo_here(&account).await;
         self.note_report(&account, owner, (demand, answered, refill));
+        self.note_taken_up(&account, owner, (voucher, answered));
         self.tend(&account).await;
         let mut told = self.tell(&account, owner, voucher)?;
         if let (Some(sequence), Some(booked)) = (known, &mut told.booked) {
             *booked = Booked { sequence, ..*booked };
         }
         Some(told)
+    }
+
+    /// Undoes holds and charges of closed allocations that had been decided elsewhere before (R10).
+    async fn undo_here(&self, account: &AccountName) {
+        let doubled = self.group.view(|ledger, _| {
+            let found = ledger.account(account);
+            found.map(|found| found.reversals_at_home().collect::<Vec<_>>()).unwrap_or_default()
+        });
+        for (owner, hold) in doubled {
+            for target in [Target::Hold(hold), Target::Charge(hold)] {
+                let refund = Refund { target, amount: None, away: Some(owner) };
+                match self.propose(account, Operation::Refund(refund)).await {
+                    Ok(Ok(_)) => tracing::info!(region = %owner.region, "a duplicate was undone"),
+                    Ok(Err(rejection)) => tracing::trace!(%rejection, "not needed"),
+                    Err(error) => tracing::debug!(%error, "a duplicate was not undone"),
+                }
+            }
+        }
     }
 
     /// What a region is to know of an allocation, if it has heard of voucher `heard`. Nothing if the
@@ -162,7 +190,7 @@ impl Desk {
         if let Some(voucher) = &news
             && let Some(known) = self.state().accounts.get_mut(account)
         {
-            known.note_told(owner.region, voucher.number);
+            known.note_told(owner, voucher.number, self.now());
         }
         let voucher = news.map(|voucher| SignedVoucher::sign(&voucher, &self.key));
         Some(Told { account: account.clone(), owner, booked, voucher, bound, is_closed })
@@ -173,18 +201,11 @@ impl Desk {
         &self,
         account: &AccountName,
         operation: Operation,
-    ) -> Result<Result<Outcome, Rejection>, ProposeError> {
+    ) -> Result<Result<Receipt, Rejection>, ProposeError> {
         let item = Item::new(Context::default(), operation);
         let command = Command::at_home(account.clone(), vec![item]);
         let command = Bytes::from(codec::encode(&command));
-        match self.group.propose(command, Instant::now() + PATIENCE).await? {
-            Answer::Account(mut outcomes) => match outcomes.pop() {
-                Some(Outcome { result: Err(rejection), .. }) => Ok(Err(rejection)),
-                Some(outcome) => Ok(Ok(outcome)),
-                None => Err(ProposeError::OutcomeUnknown),
-            },
-            Answer::Swept { .. } | Answer::PassedOn(_) => Err(ProposeError::OutcomeUnknown),
-        }
+        only_result(self.group.propose(command, Instant::now() + PATIENCE).await?)
     }
 
     /// Tells regions what they have not asked for, until `stopping`.
@@ -198,12 +219,12 @@ impl Desk {
                 () = tokio::time::sleep(LOOK_EVERY) => (),
             }
             tokio::time::sleep(COLLECTED).await;
-            let accounts = self.state().pushes.remove(&region).unwrap_or_default();
-            if accounts.is_empty() || !self.leads() || !self.links.is_reachable(region) {
+            let accounts = self.take_pushes(region);
+            if accounts.is_empty() {
                 continue;
             }
-            let told = accounts.into_iter().filter_map(|(account, owner)| {
-                let told = self.tell(&account, owner, 0)?;
+            let told = accounts.iter().filter_map(|(account, owner)| {
+                let told = self.tell(account, *owner, 0)?;
                 told.voucher.is_some().then_some(Told { booked: None, ..told })
             });
             let Shard(shard) = self.shard;
@@ -213,8 +234,10 @@ impl Desk {
             match self.links.ask((region, Some(self.shard)), &ask, deadline).await {
                 Ok(Answered::Reports(reports)) => drop(self.book(reports, true).await),
                 Ok(_) => tracing::warn!(%region, "vouchers were answered with something else"),
-                // The region's next report asks for them.
-                Err(error) => tracing::debug!(%region, %error, "vouchers were not taken"),
+                Err(error) => {
+                    tracing::debug!(%region, %error, "vouchers were not taken");
+                    self.push_again(region, accounts);
+                }
             }
         }
     }
@@ -253,12 +276,16 @@ impl Desk {
                 self.state().accounts.clear();
                 continue;
             }
+            for (account, owner) in self.unheard() {
+                self.push_soon(&account, owner);
+            }
             for (account, owner) in self.overdue() {
                 let take_back = TakeBack { owner, forced: None };
                 match self.propose(&account, Operation::TakeBack(take_back)).await {
                     Ok(Ok(_)) => {
                         let (tenant, region) = (account.tenant.as_str(), owner.region);
                         tracing::warn!(tenant, %region, "credits were taken back unseen");
+                        self.links.metrics().record_act(HomeAct::TakeBack, region);
                         self.push_soon(&account, owner);
                     }
                     Ok(Err(rejection)) => tracing::debug!(%rejection, "nothing was taken back"),
@@ -285,14 +312,37 @@ impl Desk {
         });
         let mut state = self.state();
         let is_over = |(account, owner): &(AccountName, Owner)| {
-            let known =
-                state.accounts.entry(account.clone()).or_insert_with(|| DeskAccount::new(now));
-            let applied = known.heard_or_since(owner.region, now);
+            let known = self.known(&mut state, account);
+            let applied = known.lease_from(*owner, now);
             now > home_deadline(applied, OnExpiry::TakeBack.term())
         };
         let mut overdue = with_lease;
         overdue.retain(is_over);
         overdue
+    }
+
+    /// Allocations with credits out of which this leader has heard nothing for a while: their regions
+    /// may never have got the first voucher.
+    fn unheard(&self) -> Vec<(AccountName, Owner)> {
+        let now = self.now();
+        let out = self.group.view(|ledger, _| {
+            let mut out = Vec::new();
+            for account in ledger.accounts_with_allocations() {
+                let allocations = account.allocations();
+                let with_credits = allocations.filter(|it| !it.outstanding().is_zero());
+                out.extend(with_credits.map(|it| (account.name().clone(), it.owner)));
+            }
+            out
+        });
+        let mut state = self.state();
+        let mut unheard = out;
+        unheard.retain(|(account, owner)| {
+            let known = self.known(&mut state, account);
+            let heard_at = known.heard_or_since(owner.region);
+            let silence = now.as_micros().saturating_sub(heard_at.as_micros());
+            silence > UNHEARD_AFTER.as_micros() && self.links.is_reachable(owner.region)
+        });
+        unheard
     }
 
     fn wake_push(&self, region: Region) {

@@ -4,17 +4,20 @@ use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
 use purser_ledger::{
-    Account, AccountName, Allocate, AllocationStatus, Decision, DemandReport, Known, Mode,
-    Operation, Pool, SetAllocation, Share, Shortage, Shortfall, Tuning, Waiting,
+    Account, AccountName, AccountStatus, Allocate, AllocationStatus, Decision, DemandReport, Known,
+    Mode, Operation, SetAllocation, Share, Shortage, Shortfall, Waiting,
 };
 use purser_types::{Credits, Owner, Region, Span};
 
-use super::Desk;
 use super::account::DeskAccount;
 use super::waiting::{Place, Verdict};
+use super::{Desk, DeskState};
+use crate::metrics::HomeAct;
 
 /// What the ledger says of an account, as far as it matters here.
 struct Seen {
+    /// Whether the account is neither frozen nor closed: nothing is granted to its regions then.
+    is_open: bool,
     available: Credits,
     allocations: Vec<SeenAllocation>,
 }
@@ -41,11 +44,20 @@ impl Seen {
             voucher: allocation.voucher,
             is_open: allocation.status == AllocationStatus::Open && allocation.mode != Mode::Ending,
         });
-        Self { available: account.balance().available, allocations: allocations.collect() }
+        let is_open = account.standing().status == AccountStatus::Open;
+        let available = account.balance().available;
+        Self { is_open, available, allocations: allocations.collect() }
     }
 
     fn open(&self, region: Region) -> Option<&SeenAllocation> {
         self.allocations.iter().find(|it| it.is_open && it.owner.region == region)
+    }
+
+    /// Whether what is decided would come back at once, because an operator has told the region not to
+    /// spend by itself.
+    fn would_come_back(&self, decision: &Decision) -> bool {
+        let Decision::Grant { region, .. } = decision else { return false };
+        self.open(*region).is_some_and(|open| open.mode != Mode::Local)
     }
 }
 
@@ -63,7 +75,7 @@ impl Desk {
             seen.open(owner.region).filter(|it| it.owner == owner).map(|it| it.recall)
         });
         let mut state = self.state();
-        let known = known_mut(&mut state.accounts, account, seen.as_ref(), now);
+        let known = self.known(&mut state, account);
         let heard = known.heard_mut(owner.region, now);
         heard.demand = demand;
         heard.reports = heard.reports.saturating_add(1);
@@ -87,7 +99,7 @@ impl Desk {
         let mut state = self.state();
         match for_region {
             Some(region) => {
-                let known = known_mut(&mut state.accounts, account, seen.as_ref(), now);
+                let known = self.known(&mut state, account);
                 let heard = known.heard_mut(region, now);
                 heard.demand = heard.demand.with_first_call(cost);
                 let is_first = heard.reports == 0;
@@ -100,7 +112,7 @@ impl Desk {
             // Nobody else wants what home has.
             None if !has_allocations => (),
             None => {
-                let known = known_mut(&mut state.accounts, account, seen.as_ref(), now);
+                let known = self.known(&mut state, account);
                 known.here.accepted(cost, now);
                 known.used_here = known.used_here.checked_add(cost).unwrap_or(Credits::MAX);
             }
@@ -109,6 +121,26 @@ impl Desk {
 
     fn seen(&self, account: &AccountName) -> Option<Seen> {
         self.group.view(|ledger, _| ledger.account(account).map(|account| Seen::of(account)))
+    }
+
+    /// What is kept of an account; begun anew if nothing is.
+    pub(super) fn known<'a>(
+        &self,
+        state: &'a mut DeskState,
+        account: &AccountName,
+    ) -> &'a mut DeskAccount {
+        state.accounts.entry(account.clone()).or_insert_with(|| {
+            let is_strict = |seen: &Seen| {
+                let mut open = seen.allocations.iter().filter(|it| it.is_open).peekable();
+                open.peek().is_some() && open.all(|it| it.mode == Mode::Strict)
+            };
+            // What an earlier leader decided is what regions were told, all of them. One that an
+            // operator told something else is no sign of it.
+            let seen = self.seen(account);
+            let mode =
+                if seen.as_ref().is_some_and(is_strict) { Mode::Strict } else { Mode::Local };
+            DeskAccount::new(mode, self.now())
+        })
     }
 
     /// Has the pool decide about an account, carries that out, and tells calls whose turn it is.
@@ -121,8 +153,11 @@ impl Desk {
             return;
         }
         let Some(seen) = self.seen(account) else { return };
-        let decisions = self.decide(account, &seen);
-        let acts = decisions.into_iter().flat_map(|decision| acts(&seen, decision));
+        let decisions = if seen.is_open { self.decide(account, &seen) } else { Vec::new() };
+        let is_mode_changed = decisions.iter().any(|it| matches!(it, Decision::Mode(_)));
+        let decisions = decisions.into_iter();
+        let decisions = decisions.filter(|it| is_mode_changed || !seen.would_come_back(it));
+        let acts = decisions.flat_map(|decision| acts(&seen, decision));
         let acts: Vec<(Region, Operation)> = acts.collect();
         join_all(acts.into_iter().map(|(region, act)| self.carry_out(account, region, act))).await;
         let Some(seen) = self.seen(account) else { return };
@@ -134,7 +169,7 @@ impl Desk {
         let now = self.now();
         let mut state = self.state();
         let heard_at = self.heard_at(&state.heard_at);
-        let known = known_mut(&mut state.accounts, account, Some(seen), now);
+        let known = self.known(&mut state, account);
         let facts = known.facts(seen, &heard_at, now);
         known.pool.decide(&facts)
     }
@@ -152,8 +187,11 @@ impl Desk {
     }
 
     async fn carry_out(&self, account: &AccountName, region: Region, act: Operation) {
+        let kind = HomeAct::of(&act);
         match self.propose(account, act).await {
-            Ok(Ok(_)) => (),
+            Ok(Ok(_)) => {
+                kind.into_iter().for_each(|act| self.links.metrics().record_act(act, region))
+            }
             // The pool looks again with the next report.
             Ok(Err(rejection)) => {
                 let tenant = account.tenant.as_str();
@@ -168,10 +206,13 @@ impl Desk {
         let now = self.now();
         let mut state = self.state();
         let mut news = std::collections::BTreeSet::new();
+        let known = self.known(&mut state, account);
+        let is_known = |owner: &Owner| seen.allocations.iter().any(|it| it.owner == *owner);
+        known.allocations.retain(|owner, _| is_known(owner));
         for allocation in &seen.allocations {
             let region = allocation.owner.region;
-            let known = known_mut(&mut state.accounts, account, Some(seen), now);
-            if known.heard_mut(region, now).told < allocation.voucher {
+            let known = self.known(&mut state, account);
+            if known.notes_mut(allocation.owner, now).told < allocation.voucher {
                 let pushes = state.pushes.entry(region).or_default();
                 if pushes.insert((account.clone(), allocation.owner)) {
                     news.insert(region);
@@ -255,35 +296,14 @@ fn acts(seen: &Seen, decision: Decision) -> Vec<(Region, Operation)> {
     }
 }
 
-/// What is kept of an account; begun anew if nothing is.
-fn known_mut<'a>(
-    accounts: &'a mut BTreeMap<AccountName, DeskAccount>,
-    account: &AccountName,
-    seen: Option<&Seen>,
-    now: Span,
-) -> &'a mut DeskAccount {
-    accounts.entry(account.clone()).or_insert_with(|| {
-        let mut new = DeskAccount::new(now);
-        let is_strict =
-            |seen: &Seen| seen.allocations.iter().any(|it| it.is_open && it.mode == Mode::Strict);
-        // What an earlier leader decided is what regions were told.
-        if seen.is_some_and(is_strict) {
-            new.pool = Pool::new(Tuning::USUAL, Mode::Strict);
-        }
-        new
-    })
-}
-
 impl DeskAccount {
     fn facts(&mut self, seen: &Seen, heard_at: &BTreeMap<Region, Span>, now: Span) -> Known {
         let since = self.since;
         let share = |region: Region, heard: Option<&super::account::Heard>| {
+            // What is out under an allocation that is sealed or taken back serves nobody.
             let open = seen.open(region);
-            let of_region = seen.allocations.iter().filter(|it| it.owner.region == region);
-            let outstanding = open
-                .map_or_else(|| sum(of_region.map(|it| it.outstanding)), |open| open.outstanding);
             Share {
-                outstanding,
+                outstanding: open.map_or(Credits::ZERO, |open| open.outstanding),
                 held: open.map_or(Credits::ZERO, |open| open.held),
                 unsettled: Credits::ZERO,
                 demand: heard.map(|heard| heard.demand).unwrap_or_default(),

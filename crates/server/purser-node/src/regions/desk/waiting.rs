@@ -106,7 +106,7 @@ impl Desk {
         let number = state.tickets;
         let changed = Arc::new(Notify::new());
         let place = Place { cost, since: now, verdict: None, changed: Arc::clone(&changed) };
-        let known = state.accounts.entry(account.clone()).or_insert_with(|| DeskAccount::new(now));
+        let known = self.known(&mut state, account);
         known.places.insert(number, place);
         Ticket { desk: Arc::clone(self), account: account.clone(), number, changed }
     }

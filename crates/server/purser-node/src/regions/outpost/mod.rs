@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use purser_ledger::{
-    AccountName, Answer, Command, Context, Item, Ledger, Operation, Outcome, PassedOn, Rejection,
+    AccountName, Answer, Command, Context, Item, Ledger, Operation, PassedOn, Receipt, Rejection,
     codec,
 };
 use purser_raft::{Group, ProposeError, Role};
@@ -32,6 +32,7 @@ use tokio::sync::Notify;
 use self::notes::AccountNotes;
 pub(crate) use self::spend::Chance;
 use super::links::Links;
+use super::only_result;
 use super::placement::Directory;
 use crate::settings::VoucherKey;
 use crate::shards::Shard;
@@ -85,17 +86,10 @@ impl Outpost {
         account: &AccountName,
         generation: Generation,
         operation: Operation,
-    ) -> Result<Result<Outcome, Rejection>, ProposeError> {
+    ) -> Result<Result<Receipt, Rejection>, ProposeError> {
         let item = Item::new(Context::default(), operation);
         let command = Command::Account { account: account.clone(), items: vec![item], generation };
-        match self.put(&command, Instant::now() + PATIENCE).await? {
-            Answer::Account(mut outcomes) => match outcomes.pop() {
-                Some(Outcome { result: Err(rejection), .. }) => Ok(Err(rejection)),
-                Some(outcome) => Ok(Ok(outcome)),
-                None => Err(ProposeError::OutcomeUnknown),
-            },
-            Answer::Swept { .. } | Answer::PassedOn(_) => Err(ProposeError::OutcomeUnknown),
-        }
+        only_result(self.put(&command, Instant::now() + PATIENCE).await?)
     }
 
     /// Notes durably that a call is passed on to home; or that a book here has decided it before.
@@ -112,7 +106,9 @@ impl Outpost {
         };
         match self.put(&command, deadline).await? {
             Answer::PassedOn(passed_on) => Ok(passed_on),
-            Answer::Account(_) | Answer::Swept { .. } => Err(ProposeError::OutcomeUnknown),
+            Answer::Account(_) | Answer::Swept { .. } | Answer::Move(_) => {
+                Err(ProposeError::OutcomeUnknown)
+            }
         }
     }
 

@@ -121,12 +121,28 @@ impl Outpost {
         let book = self.group.view(|ledger, _| ledger.spendable(account).cloned());
         let mut notes = self.notes();
         let (Some(book), Some(known)) = (book, notes.get_mut(account)) else { return };
-        let demand = &mut known.book(&book, now).demand;
-        match status {
-            200..300 => demand.accepted_by_home(cost, now),
-            402 => demand.wanted(cost, now),
-            _ => (),
+        // What home has refused, nobody waits for.
+        if (200..300).contains(&status) {
+            known.book(&book, now).demand.accepted_by_home(cost, now);
         }
+    }
+
+    /// A hold or charge of this region needs more than its book may spend: home is asked for it at once.
+    pub(crate) fn want(
+        &self,
+        account: &AccountName,
+        generation: Generation,
+        (short_by, home): (Credits, Region),
+    ) {
+        let now = self.now();
+        let book = self.group.view(|ledger, _| ledger.book(account, generation).cloned());
+        let Some(book) = book else { return };
+        let mut notes = self.notes();
+        let known = notes.entry(account.clone()).or_default();
+        known.book(&book, now).demand.wanted(short_by, now);
+        known.is_asking = true;
+        drop(notes);
+        self.report_soon(home);
     }
 
     /// The bound that home last stated for an account.

@@ -2,8 +2,8 @@
 
 use futures_util::future::join_all;
 use purser_ledger::{
-    AccountName, HoldNumber, Mode, Operation, Recall, Refund, Rejection, Release, Return, Target,
-    Voucher, lease::region_deadline,
+    AccountName, BookPhase, Booked, HoldNumber, Mode, Operation, Recall, Refund, Rejection,
+    Release, Return, Target, Voucher, lease::region_deadline,
 };
 use purser_types::{Credits, Generation, Region, Span};
 
@@ -57,6 +57,13 @@ impl Outpost {
         } else if is_closed {
             self.end_unknown(&account, generation).await;
         }
+        if let Some(booked) = booked
+            && self.has_lost_its_past(&account, generation, booked)
+        {
+            let tenant = account.tenant.as_str();
+            tracing::error!(tenant, generation = generation.0, "a book has lost its past");
+            is_urgent |= self.try_own(&account, generation, Operation::Seal).await;
+        }
         let now = self.now();
         let refill = self.refill(home);
         let book = self.group.view(|ledger, _| ledger.book(&account, generation).cloned());
@@ -78,6 +85,41 @@ impl Outpost {
         }
         known.note_answered();
         is_urgent
+    }
+
+    /// Whether home has booked entries that an open book here has not: it was rolled back (R9). Looked
+    /// up in the history once, by a leader that does not know yet how far home is.
+    fn has_lost_its_past(
+        &self,
+        account: &AccountName,
+        generation: Generation,
+        booked: Booked,
+    ) -> bool {
+        let is_known = {
+            let notes = self.notes();
+            let noted = notes.get(account).and_then(|known| known.books.get(&generation));
+            noted.is_some_and(|noted| noted.booked.is_some())
+        };
+        self.group.view(|ledger, history| {
+            let book = ledger.book(account, generation);
+            let Some(book) = book.filter(|it| it.book_phase() == Some(BookPhase::Open)) else {
+                return false;
+            };
+            let head = book.head();
+            if booked.hash.is_none() || is_known && booked.sequence < head.sequence {
+                return false;
+            }
+            if booked.sequence == head.sequence {
+                return booked.hash != Some(head.hash);
+            }
+            match book.entry(booked.sequence, history) {
+                Ok(found) => found.map(|found| found.hash) != booked.hash,
+                Err(error) => {
+                    tracing::error!(error = %chain(&error), "an entry cannot be read");
+                    false
+                }
+            }
+        })
     }
 
     /// Takes up a voucher and does what it asks; whether home should hear of it at once.
@@ -140,13 +182,16 @@ impl Outpost {
         for act in acts {
             has_undone |= self.try_own(account, generation, act).await;
         }
+        if has_undone {
+            self.links.metrics().record_reversal();
+        }
         has_undone
     }
 
     /// Home is done with an allocation whose book goes on here: it serves nothing any more.
     async fn end_unknown(&self, account: &AccountName, generation: Generation) {
         let phase = self.group.view(|ledger, _| ledger.book(account, generation)?.book_phase());
-        if phase == Some(purser_ledger::BookPhase::Open) {
+        if phase == Some(BookPhase::Open) {
             let tenant = account.tenant.as_str();
             tracing::warn!(
                 tenant,

@@ -7,9 +7,9 @@
 use purser_types::LogTime;
 
 use super::super::book::{Book, BookError};
+use super::super::difference::Difference;
 use super::super::journal::{Entered, Journal};
 use super::super::wire::Refusal;
-use super::Difference;
 
 /// A refusal for which no moment was found yet.
 struct Unexplained<'a> {

@@ -44,22 +44,22 @@ fn case() -> Case {
     ];
     let (mut book, mut journal, mut keys) = (Book::default(), Journal::default(), Vec::new());
     for (key, at, asked) in calls {
-        journal.open(key, asked.clone());
+        journal.open(key, asked.clone(), None);
         book.enter(&asked, second(at)).unwrap();
         let sequence = u64::try_from(book.lines().len()).unwrap();
         let balance = book.figures();
         let id = String::new();
         let receipt = Receipt { sequence, as_of: sequence, balance, id };
-        journal.close(key, &Verdict::Done(receipt));
+        journal.close(key, &Verdict::Done(receipt), None);
         keys.push(Some(key));
     }
-    journal.open("refused", Asked::Authorize { amount: 100, ttl: Span::from_secs(1) });
+    journal.open("refused", Asked::Authorize { amount: 100, ttl: Span::from_secs(1) }, None);
     let refusal = Refusal {
         code: "insufficient_credits".to_owned(),
         available: Some(25),
         short_by: Some(75),
     };
-    journal.close("refused", &Verdict::Refused(refusal));
+    journal.close("refused", &Verdict::Refused(refusal), None);
     book.let_pass(second(60));
     Case { journal, shown: shown(&book, &keys) }
 }
@@ -207,7 +207,8 @@ fn check_found(plant: impl FnOnce(&mut Case), expected: &str) {
 
 #[test]
 fn a_service_without_faults_is_equal() {
-    let expected = Compared { entries: 8, lots: 2, works: 2, answers: 6, refusals: 1 };
+    let expected =
+        Compared { entries: 8, lots: 2, works: 2, answers: 6, refusals: 1, ..Compared::default() };
     assert_eq!(verdict(&case()), Ok(expected));
 }
 
@@ -263,8 +264,8 @@ fn a_call_with_two_effects_is_found() {
 fn an_accepted_call_that_is_not_there_is_found() {
     let lost = |case: &mut Case| {
         let hold = case.journal.calls["hold-2"].verdict.clone();
-        case.journal.open("lost", Asked::Authorize { amount: 1, ttl: Span::from_secs(1) });
-        case.journal.close("lost", &hold.unwrap());
+        case.journal.open("lost", Asked::Authorize { amount: 1, ttl: Span::from_secs(1) }, None);
+        case.journal.close("lost", &hold.unwrap(), None);
     };
     check_found(lost, "entry of key lost");
 }
@@ -285,10 +286,10 @@ fn a_refused_call_with_an_effect_is_found() {
 
 /// Refuses a call that was sent after the fifth entry, with this code.
 fn refuse(case: &mut Case, asked: Asked, code: &str) {
-    case.journal.open("wrong", asked);
+    case.journal.open("wrong", asked, None);
     case.journal.calls.get_mut("wrong").unwrap().seen_before = 5;
     let refusal = Refusal { code: code.to_owned(), available: None, short_by: None };
-    case.journal.close("wrong", &Verdict::Refused(refusal));
+    case.journal.close("wrong", &Verdict::Refused(refusal), None);
 }
 
 #[test]
@@ -329,7 +330,8 @@ fn the_last_due_events_need_not_be_written_down() {
     let mut case = case();
     case.shown.entries.truncate(6);
     case.shown.balance.as_of.sequence = SequenceNumber(Sequence(6));
-    let expected = Compared { entries: 6, lots: 2, works: 2, answers: 6, refusals: 1 };
+    let expected =
+        Compared { entries: 6, lots: 2, works: 2, answers: 6, refusals: 1, ..Compared::default() };
     assert_eq!(verdict(&case), Ok(expected));
 }
 

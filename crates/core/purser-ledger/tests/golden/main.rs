@@ -6,6 +6,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod rejections;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -14,12 +16,14 @@ use purser_ledger::scenario::MemoryHistory;
 use purser_ledger::{
     AccountName, AccountStatus, Adjust, Allocate, AllocatedLot, Allocation, AllocationStatus,
     Answer, Authorize, Balance, Booked, Bucket, Capture, Category, Charge, Close, Command, Confirm,
-    Context, Entry, Extend, Fact, Grant, Hold, HoldKind, HoldNumber, HoldState, IfExpired, Item,
-    Ledger, Lot, LotNumber, LotPhase, LotTerms, Metadata, Mode, Move, OnExpiry, Open, Operation,
-    Outcome, PassedOn, PendingTransfer, Policy, PolicyChange, Portion, Recall, Reclaim, Refund,
-    RefundExpired, Rejection, Release, Report, Return, SameRequest, SetAllocation, Settlement,
-    SettlementClass, Shipped, Shortage, Source, Spend, Standing, TakeBack, Target, Transfer, Void,
-    Voucher, VoucherLot, WriteOff, codec,
+    Context, Departure, Entry, EntrylessDecision, EpochBegan, Extend, Fact, Fate, Grant, Hold,
+    HoldKind, HoldNumber, HoldState, HomeChange, IfExpired, Import, ImportPart, Item, KeyMemory,
+    Ledger, LostEntry, Lot, LotNumber, LotPhase, LotTerms, Metadata, Mode, Move, OnExpiry, Open,
+    Operation, Outcome, PassedOn, PendingTransfer, Policy, PolicyChange, Portion, Recall, Reclaim,
+    Refund, RefundExpired, Rejection, Release, Report, Return, SameRequest, SetAllocation,
+    Settlement, SettlementClass, Shipped, Shortage, Source, Spend, Standing, Stay, StepDown, Tail,
+    TailPage, TailRun, TakeBack, TakeHome, Target, Transfer, Void, Voucher, VoucherLot, Way,
+    WriteOff, WriteOffTail, codec,
 };
 use purser_types::{
     Credits, Epoch, Generation, IdempotencyKey, LogTime, Machine, OperationId, Owner, Region,
@@ -28,7 +32,7 @@ use purser_types::{
 
 #[test]
 fn the_bytes_of_commands_are_pinned() {
-    let operations = operations();
+    let operations: Vec<Operation> = operations().into_iter().chain(home_operations()).collect();
     let mut commands: Vec<(&str, Command)> = Vec::new();
     for (operation, number) in operations.into_iter().zip(0..) {
         let (name, expected) = operation_number(&operation);
@@ -46,6 +50,7 @@ fn the_bytes_of_commands_are_pinned() {
         commands
             .push(("charge_when_short", command(vec![Item { shortage: Some(shortage), ..item }])));
     }
+    commands.extend(moves());
     check_bytes(&file("commands.txt"), &commands);
 }
 
@@ -63,7 +68,7 @@ fn the_bytes_of_entries_are_pinned() {
 #[test]
 fn the_bytes_of_rejections_are_pinned() {
     let mut rejections: Vec<(String, Rejection)> = Vec::new();
-    for (rejection, number) in rejections_in_order().into_iter().zip(0..) {
+    for (rejection, number) in rejections::in_order().into_iter().zip(0..) {
         assert_eq!(variant(&rejection), number, "{rejection:?}");
         rejections.push((rejection.to_string().replace(' ', "_"), rejection));
     }
@@ -242,6 +247,7 @@ fn operations() -> Vec<Operation> {
             record_retention: None,
             takeback_cap: None,
             on_expiry: Some(OnExpiry::TakeBack),
+            unacknowledged_max: Some(credits(20)),
         }),
         Operation::Freeze,
         Operation::Unfreeze,
@@ -271,6 +277,45 @@ fn operations() -> Vec<Operation> {
             to: Region::parse("us").unwrap(),
             amount: credits(9),
         }),
+    ]
+}
+
+/// Those about the home, which come after the others.
+fn home_operations() -> Vec<Operation> {
+    vec![
+        Operation::Stop(departure()),
+        Operation::Stay(Stay { epoch: Epoch(3) }),
+        Operation::BookTail(TailPage {
+            epoch: Epoch(2),
+            entries: vec![vec![1, 2, 3].into()],
+            is_last: true,
+        }),
+        Operation::WriteOffTail(WriteOffTail { epoch: Epoch(2), confirm: Confirm(sequence(9)) }),
+    ]
+}
+
+/// One of each step of a move.
+fn moves() -> Vec<(&'static str, Command)> {
+    let import = |part| Command::Import(Import { account: account(), part });
+    let memory =
+        |decision| KeyMemory { key: [1; 16], fingerprint: [2; 16], until: at(900), decision };
+    let refused = EntrylessDecision::Refused(Box::new(Rejection::HoldNotFound));
+    let lot = Box::new(lot());
+    let existing = EntrylessDecision::Existing { entry: sequence(2), last: sequence(7), lot };
+    let (pairs, complete_at) = (vec![memory(refused), memory(existing)], Some(sequence(9)));
+    let (home, epoch) = (owner().region, Epoch(3));
+    let take_home = |way| {
+        let (account, head) = (account(), booked());
+        Command::TakeHome(TakeHome { account, home, epoch, way, head })
+    };
+    let from = Region::parse("us").unwrap();
+    vec![
+        ("import_entries", import(ImportPart::Entries(vec![vec![1, 2, 3].into()]))),
+        ("import_memory", import(ImportPart::Memory { pairs, complete_at })),
+        ("import_abandon", import(ImportPart::Abandon)),
+        ("take_home_moved", take_home(Way::Moved)),
+        ("take_home_failed_over", take_home(Way::FailedOver { from })),
+        ("step_down", Command::StepDown(StepDown { account: account(), home, epoch })),
     ]
 }
 
@@ -313,6 +358,10 @@ fn operation_number(operation: &Operation) -> (&'static str, u32) {
         Operation::Seal => ("seal", 22),
         Operation::WriteOff(_) => ("write_off", 23),
         Operation::Transfer(_) => ("transfer", 24),
+        Operation::Stop(_) => ("stop", 25),
+        Operation::Stay(_) => ("stay", 26),
+        Operation::BookTail(_) => ("book_tail", 27),
+        Operation::WriteOffTail(_) => ("write_off_tail", 28),
     }
 }
 
@@ -360,6 +409,19 @@ fn facts() -> Vec<Fact> {
         Fact::AllocationSealed,
         Fact::AllocationFinished,
         Fact::WrittenOff(Box::new(allocation())),
+        Fact::HomeStopped(departure()),
+        Fact::HomeMoved(Box::new(HomeChange {
+            standing: standing(),
+            epoch: Epoch(3),
+            began: EpochBegan::FailedOver(Box::new(tail())),
+        })),
+        Fact::TailBooked(Box::new(TailRun {
+            tail: tail(),
+            lost: vec![LostEntry { entry: entry(Fact::Charged(hold())), fate: Fate::Booked }],
+            spend: Some(hold()),
+            is_last: true,
+        })),
+        Fact::TailWrittenOff(Box::new(tail())),
     ]
 }
 
@@ -397,6 +459,10 @@ fn fact_number(fact: &Fact) -> (&'static str, u32) {
         Fact::AllocationSealed => ("allocation_sealed", 28),
         Fact::AllocationFinished => ("allocation_finished", 29),
         Fact::WrittenOff(_) => ("written_off", 30),
+        Fact::HomeStopped(_) => ("home_stopped", 31),
+        Fact::HomeMoved(_) => ("home_moved", 32),
+        Fact::TailBooked(_) => ("tail_booked", 33),
+        Fact::TailWrittenOff(_) => ("tail_written_off", 34),
     }
 }
 
@@ -506,6 +572,28 @@ fn allocation() -> Allocation {
     }
 }
 
+fn departure() -> Departure {
+    Departure { epoch: Epoch(2), to: owner().region }
+}
+
+/// A tail with something in every field.
+fn tail() -> Tail {
+    Tail {
+        from: owner().region,
+        epoch: Epoch(2),
+        forked_at: sequence(7),
+        quarantine: credits(20),
+        booked: booked(),
+        counted: credits(15),
+        debited: credits(5),
+        matched: credits(4),
+        unanswered: credits(3),
+        held: credits(2),
+        again: BTreeMap::from([(HoldNumber(sequence(8)), hold_number())]),
+        stand_ins: BTreeMap::from([(hold_number(), 1)]),
+    }
+}
+
 fn booked() -> Booked {
     Booked { sequence: sequence(8), hash: Some([8; 32]) }
 }
@@ -528,76 +616,6 @@ fn voucher() -> Voucher {
         reversals: vec![hold_number()],
         on_expiry: OnExpiry::TakeBack,
     }
-}
-
-/// One of each rejection, in the order of their numbers.
-fn rejections_in_order() -> Vec<Rejection> {
-    let sequence = sequence(9);
-    vec![
-        Rejection::TenantNotFound,
-        Rejection::TenantExists,
-        Rejection::HoldNotFound,
-        Rejection::ChargeNotFound,
-        Rejection::LotNotFound,
-        Rejection::InsufficientCredits {
-            available: credits(10),
-            short_by: credits(20),
-            debt: credits(5),
-            debt_limit: Some(credits(15)),
-        },
-        Rejection::HoldExpired { expired_at: at(60) },
-        Rejection::AlreadyCaptured { captured: credits(40), sequence },
-        Rejection::AlreadyReleased { sequence },
-        Rejection::NothingCaptured,
-        Rejection::RefundExceedsCaptured { refundable: credits(40) },
-        Rejection::NotRefunded,
-        Rejection::AlreadyReclaimed,
-        Rejection::AccountFrozen,
-        Rejection::AccountClosed,
-        Rejection::NotFrozen,
-        Rejection::CloseBlocked { holds: 1, debt: credits(5), allocations: 2 },
-        Rejection::SourceRefConflict { lot: lot_number(), amount: credits(500) },
-        Rejection::GrantExceedsCeiling { grantable: credits(7) },
-        Rejection::GrantExpired,
-        Rejection::LotAlreadyVoided,
-        Rejection::ExtendNotLater { expires_at: at(60) },
-        Rejection::ExtendTooLong { latest: at(604_800) },
-        Rejection::StaleConfirmation { sequence },
-        Rejection::KeyReused,
-        Rejection::BatchAborted { item: 1 },
-        Rejection::AmountOverflow,
-        Rejection::AlreadyFrozen,
-        Rejection::TooManyParts,
-        Rejection::DecidedElsewhere,
-        Rejection::RightExhausted { right: credits(10), short_by: credits(20) },
-        Rejection::AllocationEnded,
-        Rejection::AllocationUnknown,
-        Rejection::ReportGap { booked: sequence },
-        Rejection::ReportForked { sequence },
-        Rejection::NothingNew,
-        Rejection::EpochFenced { epoch: Epoch(2) },
-        Rejection::VoucherContradicts,
-        Rejection::TakebackBeyondCap { amount: credits(40), cap: credits(10) },
-        Rejection::FinishBlocked { holds: 1, free: credits(5) },
-        Rejection::AllocationOpen,
-        Rejection::DecidedInRegion { owner: owner(), hold: hold_number() },
-        Rejection::DecidedInGeneration { generation: Generation(3) },
-        Rejection::CreditsOut {
-            available: credits(10),
-            short_by: credits(20),
-            outstanding: credits(40),
-        },
-        Rejection::Stranded {
-            available: credits(10),
-            short_by: credits(20),
-            amount: credits(40),
-            regions: vec![owner().region],
-        },
-        Rejection::TakebackNotAgreed,
-        Rejection::TransferToItself,
-        Rejection::TransferBeyondRight { right: credits(30) },
-        Rejection::TransferUnderWay,
-    ]
 }
 
 /// What a ledger lived through whose snapshot has some of every kind of piece: a pinned lot, a

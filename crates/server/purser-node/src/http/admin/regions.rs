@@ -1,0 +1,74 @@
+//! The regions of the cluster, as the node that is asked knows them.
+
+use purser_api::{NodeNumber, RegionAnswer, RegionsAnswer, paths};
+use purser_raft::NodeId;
+use purser_types::{Region, Span};
+
+use crate::http::call::Call;
+use crate::http::describe::{Description, Tag};
+use crate::http::operation::Operation;
+use crate::http::reply::Reply;
+use crate::http::routes::{Access, Handled, Routes, Verb};
+use crate::regions::Regions;
+
+/// Declares the call.
+pub(crate) fn declare(routes: Routes<'_>) -> Routes<'_> {
+    routes.call(
+        (Verb::Get, paths::ADMIN_REGIONS),
+        Operation::ListRegions,
+        Description::new(
+            Access::CLUSTER_READ,
+            Tag::Cluster,
+            "Shows the regions as the asked node knows them.",
+        )
+        .answers::<RegionsAnswer>(200),
+        get,
+    )
+}
+
+async fn get(call: Call) -> Handled {
+    call.no_query()?;
+    let others = call
+        .api
+        .regions()
+        .into_iter()
+        .flat_map(|regions| regions.links().others().map(move |region| other(regions, region)));
+    let mut regions: Vec<RegionAnswer> = others.chain([own(&call)]).collect();
+    regions.sort_unstable_by(|one, next| one.region.cmp(&next.region));
+    let (node, region) = (number_of(call.api.node()), (*call.api.region()).into());
+    Ok(Reply::read(&RegionsAnswer { node, region, regions })?)
+}
+
+fn own(call: &Call) -> RegionAnswer {
+    let region = *call.api.region();
+    let groups = call.api.groups().all().iter();
+    RegionAnswer {
+        region: region.into(),
+        nodes: call.api.nodes_in(region).into_iter().map(number_of).collect(),
+        is_reachable: true,
+        heard_age_ms: None,
+        round_trip_us: None,
+        leaders: groups.map(|group| group.status().leader.map(number_of)).collect(),
+    }
+}
+
+fn other(regions: &Regions, region: Region) -> RegionAnswer {
+    const MICROS_PER_MILLI: u64 = 1_000;
+    let links = regions.links();
+    let age = links.heard_at(region).map(|at| links.clock().since(at));
+    let leaders = links.leaders(region).into_iter();
+    let mut nodes: Vec<NodeNumber> = links.nodes(region, None).into_iter().map(number_of).collect();
+    nodes.sort_unstable();
+    RegionAnswer {
+        region: region.into(),
+        nodes,
+        is_reachable: links.is_reachable(region),
+        heard_age_ms: age.map(|age| age.as_micros() / MICROS_PER_MILLI),
+        round_trip_us: links.measured_round_trip(region).map(Span::as_micros),
+        leaders: leaders.map(|leader| leader.map(number_of)).collect(),
+    }
+}
+
+const fn number_of(node: NodeId) -> NodeNumber {
+    NodeNumber(node.0)
+}

@@ -1,0 +1,65 @@
+//! `purser region`: the regions, as a node knows them.
+
+use clap::Subcommand;
+use purser_api::{NodeNumber, RegionsAnswer};
+
+use super::connection::Service;
+use super::tables::{self, Column};
+use crate::failure::CommandError;
+use crate::output::Output;
+
+/// Look at the regions.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RegionAction {
+    /// List the regions, as the node that is asked knows them.
+    List,
+}
+
+/// Runs a command about regions.
+pub(super) async fn run(
+    action: RegionAction,
+    service: &Service,
+    output: &Output,
+) -> Result<(), CommandError> {
+    match action {
+        RegionAction::List => {
+            let found = service.admin().regions(&service.read()).await;
+            output.answer(&service.found(found)?, show)?;
+        }
+    }
+    Ok(())
+}
+
+fn show(answer: &RegionsAnswer) -> String {
+    use Column::{Number, Text};
+    const MICROS_PER_MILLI: u64 = 1_000;
+    let columns = [
+        Text("REGION"),
+        Text("NODES"),
+        Text("REACHABLE"),
+        Number("HEARD"),
+        Number("ROUND TRIP"),
+        Text("LEADERS"),
+    ];
+    tables::table(
+        &columns,
+        answer.regions.iter().map(|region| {
+            let is_own = region.region == answer.region;
+            let name = &region.region;
+            let round_trip = region.round_trip_us.map(|micros| micros / MICROS_PER_MILLI);
+            vec![
+                if is_own { format!("{name} (asked)") } else { name.to_string() },
+                joined(region.nodes.iter().map(|node| Some(*node))),
+                if region.is_reachable { "yes" } else { "no" }.to_owned(),
+                tables::or_none(region.heard_age_ms.map(tables::seconds)),
+                tables::or_none(round_trip.map(|millis| format!("{millis} ms"))),
+                joined(region.leaders.iter().copied()),
+            ]
+        }),
+    )
+}
+
+fn joined(nodes: impl Iterator<Item = Option<NodeNumber>>) -> String {
+    let names: Vec<String> = nodes.map(tables::or_none).collect();
+    names.join(" ")
+}
