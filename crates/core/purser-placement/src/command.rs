@@ -73,8 +73,8 @@ pub enum Operation {
         #[n(1)]
         to: Region,
     },
-    /// Makes the destination home under the next epoch. Asked by the destination alone, once it has
-    /// the log up to where home stopped.
+    /// Makes the destination home under the next epoch. Asked only once the destination has the
+    /// log up to where home stopped.
     #[n(2)]
     FinishMove {
         /// The epoch that the caller has seen.

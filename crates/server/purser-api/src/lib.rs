@@ -12,8 +12,9 @@
 //! - Only types of this crate stand in HTTP bodies.
 //!
 //! Where to look: [`paths`] and [`headers`]; one module for each resource (`hold`, `charge`,
-//! `undo`, `lot`, `tenant`, `balance`, `entry`, `batch`, `allocation`, `overspend`, `region`,
-//! `cluster`) with its requests and its answers; `list` for queries; `problem` for refusals; `text` and `spelled` for how values are
+//! `undo`, `lot`, `tenant`, `balance`, `entry`, `batch`, `allocation`, `overspend`, `placement`,
+//! `region`, `cluster`) with its requests and its answers; `list` for queries; `problem` for
+//! refusals; `text` and `spelled` for how values are
 //! written. The description of all calls, `docs/api/openapi.json`, is made by the server from its
 //! routes.
 
@@ -38,6 +39,7 @@ mod metadata;
 mod moment;
 mod overspend;
 pub mod paths;
+mod placement;
 mod problem;
 mod prose;
 mod region;
@@ -86,6 +88,7 @@ pub use overspend::{
     OverspendAnswer, OverspendAsOf, OverspendCauses, OverspendFigures, OverspendQuery,
     OverspendTenant,
 };
+pub use placement::{MoveRequest, PlacementAnswer, PlacementStatus};
 pub use problem::{Figures, Outcome, Problem, ProblemCode, Retry};
 pub use prose::{Reason, Reference, SourceRef};
 pub use region::{RegionAnswer, RegionsAnswer};

@@ -56,6 +56,8 @@ pub const ADMIN_GRANTS: &str = "/admin/v1/tenants/{tenant}/grants";
 pub const ADMIN_LOT_VOID: &str = "/admin/v1/tenants/{tenant}/lots/{lot}/void";
 /// Adjust (POST).
 pub const ADMIN_ADJUST: &str = "/admin/v1/tenants/{tenant}/adjust";
+/// Where the home is (GET), and moving it (POST).
+pub const ADMIN_MOVE: &str = "/admin/v1/tenants/{tenant}/move";
 /// Change the policy (POST).
 pub const ADMIN_POLICY: &str = "/admin/v1/tenants/{tenant}/policy";
 

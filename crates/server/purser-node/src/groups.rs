@@ -36,6 +36,9 @@ pub enum GroupsError {
         #[source]
         source: ChangeError,
     },
+    /// The system gave no randomness.
+    #[error("the system gives no randomness")]
+    NoRandomness(#[source] getrandom::Error),
 }
 
 impl Groups {

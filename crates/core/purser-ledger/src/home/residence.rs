@@ -83,6 +83,11 @@ impl Account {
         span.map_or((self.standing.home, home.epoch), |span| (span.home, span.epoch))
     }
 
+    /// The homes that the account has had, in their order; none if it never had another.
+    pub fn homes(&self) -> &[HomeSpan] {
+        self.home_side().map(|home| home.spans.as_slice()).unwrap_or_default()
+    }
+
     /// How many credits are set aside for what lost homes may have decided: F. Calls draw on what is
     /// available beyond that.
     pub fn quarantine(&self) -> Credits {

@@ -3,9 +3,13 @@
 //! An account that is being taken over has a number and a chain of entries here like any other, and
 //! is found by nobody: it is not among the names, nothing of it becomes due, and no item reaches it.
 
+use std::ops::Bound;
+use std::sync::Arc;
+
 use minicbor::{Decode, Encode};
 use purser_types::{
-    Epoch, Generation, History, HistoryError, HistoryReader, LogTime, Region, Sequence,
+    Epoch, Generation, History, HistoryError, HistoryReader, LogTime, Region, Sequence, TenantId,
+    Unit,
 };
 
 use super::overview::Part;
@@ -38,6 +42,9 @@ pub(crate) struct Arrival {
     pub(crate) answering: Option<Answering>,
 }
 
+/// No unit sorts before this one: it is the least character that a unit may have.
+const FIRST_UNIT: &str = "-";
+
 /// A part that was refused, or a history that failed.
 type Refusable<T> = Result<Result<T, MoveRefusal>, HistoryError>;
 
@@ -46,6 +53,32 @@ impl Ledger {
     pub fn arrival(&self, name: &AccountName) -> Option<ImportProgress> {
         let arrival = self.arrivals.get(name)?;
         Some(self.progress(arrival))
+    }
+
+    /// The accounts of a tenant whose home is here, by name.
+    pub fn accounts_of<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+    ) -> impl Iterator<Item = &'a Arc<Account>> {
+        let unit = Unit::parse(FIRST_UNIT).expect("it is one that a unit may have");
+        let from = (AccountName { tenant: tenant.clone(), unit }, Generation::HOME);
+        let books = self.names.range_from(Bound::Included(&from));
+        let own: Vec<_> = books.take_while(|((name, _), _)| name.tenant == *tenant).collect();
+        let home = own.into_iter().filter(|((_, generation), _)| *generation == Generation::HOME);
+        home.filter_map(|(_, number)| self.accounts.get(number))
+    }
+
+    /// The accounts of a tenant that are being taken over, how far that is, and their last epochs.
+    pub fn arrivals_of(
+        &self,
+        tenant: &TenantId,
+    ) -> impl Iterator<Item = (&AccountName, ImportProgress, Epoch)> {
+        // Few are on their way at a time.
+        let own = self.arrivals.iter().filter(move |(name, _)| name.tenant == *tenant);
+        own.map(|(name, arrival)| {
+            let epoch = self.accounts.get(&arrival.number).map(|account| account.epoch());
+            (name, self.progress(arrival), epoch.unwrap_or_default())
+        })
     }
 
     /// The home of an account that was here, as far as is known.
@@ -85,7 +118,7 @@ impl Ledger {
 
     fn gone_of<'a>(&'a self, name: &'a AccountName) -> impl Iterator<Item = &'a Gone> {
         let first = (name.clone(), AccountNumber::default());
-        let from = self.gone.range_from(std::ops::Bound::Included(&first));
+        let from = self.gone.range_from(Bound::Included(&first));
         let own: Vec<&Gone> =
             from.take_while(|((other, _), _)| other == name).map(|(_, gone)| gone).collect();
         own.into_iter()
@@ -187,7 +220,7 @@ impl Ledger {
         };
         let account = self.accounts.get_mut(&arrival.number);
         let account = account.expect("INV-11: what is being taken over has its account");
-        Ok(continue_import((std::sync::Arc::make_mut(account), arrival), bytes, &entry, history))
+        Ok(continue_import((Arc::make_mut(account), arrival), bytes, &entry, history))
     }
 
     /// Takes over an account's first entry.
@@ -223,7 +256,7 @@ impl Ledger {
         let Some(arrival) = self.arrivals.get(name) else { return Ok(Err(MoveRefusal::NotHere)) };
         let account = self.accounts.get_mut(&arrival.number);
         let account = account.expect("INV-11: what is being taken over has its account");
-        let account = std::sync::Arc::make_mut(account);
+        let account = Arc::make_mut(account);
         for memory in pairs {
             if !account.remember_entryless(memory, history)? {
                 return Ok(Err(MoveRefusal::Gap { head: account.head().sequence }));
@@ -312,7 +345,7 @@ impl Ledger {
             return Err(MoveRefusal::Fenced { epoch: known });
         }
         let first = (name.clone(), AccountNumber::default());
-        let from = self.gone.range_from(std::ops::Bound::Included(&first));
+        let from = self.gone.range_from(Bound::Included(&first));
         let own = from.take_while(|((other, _), _)| other == name);
         let last = own.filter(|(_, gone)| gone.now.is_some_and(|(_, at)| at == known));
         let place = last.map(|(place, _)| place.clone()).next();

@@ -46,7 +46,8 @@ async fn balance(call: Call) -> Handled {
 async fn strict(call: &Call, account: &AccountName) -> Result<api::Balance, NotDone> {
     let owner = call.api.owner();
     let balance = call.look(account, |settled, now, written| {
-        Ok(Shown::new(account, owner).balance(settled.account().balance(), now, written, 0))
+        let shown = Shown::new(account, owner);
+        Ok(shown.balance(settled.account().balance(), now, written, 0))
     });
     balance.await
 }
@@ -94,7 +95,7 @@ async fn strict_at(
     account: &AccountName,
     sequence: Sequence,
 ) -> Result<api::Balance, NotDone> {
-    call.confirm(call.api.groups().of(account)).await?;
+    call.confirm_home(account).await?;
     Ok(known_here(call, account, sequence).await?.balance)
 }
 

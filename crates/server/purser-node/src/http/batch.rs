@@ -125,7 +125,8 @@ impl Entrant {
             // Another region reads it again.
             Place::There(_) => Seat::Home,
         };
-        let item = Item::new(call.context(idempotency_key), asked(call, seat, &operation));
+        let item =
+            Item::new(call.context(idempotency_key), asked(call, (&account, seat), &operation));
         let item = match &operation {
             BatchOperation::Authorize(request) => item.noting(&request.metadata)?,
             BatchOperation::Capture(_, request) => item.noting(&request.metadata)?,
@@ -167,10 +168,11 @@ const fn consistency_of(operation: &BatchOperation) -> Consistency {
     }
 }
 
-fn asked(call: &Call, seat: Seat, operation: &BatchOperation) -> Asked {
-    let seated = call.owner_in(seat);
-    let hold = |id: &HoldId| HoldNumber(call.numbered_by(&seated, id.sequence, &id.owner));
-    let charge = |id: &ChargeId| HoldNumber(call.numbered_by(&seated, id.sequence, &id.owner));
+fn asked(call: &Call, (account, seat): (&AccountName, Seat), operation: &BatchOperation) -> Asked {
+    let owner = call.owner_in(seat);
+    let seated = (account, &owner);
+    let hold = |id: &HoldId| HoldNumber(call.numbered_by(seated, id.sequence, &id.owner));
+    let charge = |id: &ChargeId| HoldNumber(call.numbered_by(seated, id.sequence, &id.owner));
     let target = |subject: &SubjectId| match subject {
         SubjectId::Hold(id) => Target::Hold(hold(id)),
         SubjectId::Charge(id) => Target::Charge(charge(id)),
@@ -223,11 +225,11 @@ async fn atomic(call: &Call, texts: &[BatchItemText]) -> Result<Vec<Written>, No
         (Place::Here(seat), _) => seat,
         (Place::There(_), None) => Seat::Home,
     };
-    let outcomes = call.propose_to(&account, seat.generation(), items).await?;
-    let decided = call.decided_in(seat, &account);
+    let outcomes = call.decide_together(&account, seat, items).await?;
+    let (decided, homes) = (call.decided_in(seat, &account), call.homes_of(&account));
     let results = operations.iter().zip(outcomes);
     let shown = |(operation, outcome): (&BatchOperation, Outcome)| {
-        shown(call, &account, operation, Decision::of(outcome, decided))
+        shown(call, &account, operation, Decision::of(outcome, decided, homes.clone()))
     };
     Ok(results.map(shown).collect())
 }
@@ -445,7 +447,8 @@ async fn send(call: &Call, node: NodeId, items: Vec<Pending>) -> Vec<Step> {
         return items.into_iter().map(Step::Again).collect();
     };
     let path = PathAndQuery::from_static(paths::BATCH);
-    let sent = call.api.forwarder().send(call, base, path, body.into()).await;
+    let placed = items.iter().filter_map(|item| call.placed(&item.account.tenant)).max();
+    let sent = call.api.forwarder().send(call, base, (path, body.into()), placed).await;
     let answer = match sent {
         Ok((response, body)) if response.status().is_success() => {
             let decided = read_decided(response.headers(), call.api.owner());
@@ -482,7 +485,7 @@ fn shown(
     decision: Result<Decision, Refusal>,
 ) -> Written {
     let answered = decision.and_then(|decision| {
-        let shown = Shown::new(account, &decision.decided.owner);
+        let shown = decision.shown(account);
         let (status, body) = answer(&shown, operation, &decision)?;
         if !decision.decided.replayed {
             call.api.metrics().record_debt_added(debt_added(&decision.receipt));

@@ -16,9 +16,8 @@ use purser_api::{Metadata, ProblemCode, Reason, headers};
 use purser_ledger::{
     AccountName, Context, HoldNumber, Item, LotNumber, Metadata as KeptMetadata, Operation as Asked,
 };
-use purser_types::{Generation, IdempotencyKey, Owner, Region, Sequence, TenantId, Unit};
+use purser_types::{Epoch, IdempotencyKey, Owner, Region, TenantId, Unit};
 use serde::de::DeserializeOwned;
-use sha2::{Digest, Sha256};
 
 use crate::http::Api;
 use crate::http::admission::{
@@ -37,6 +36,8 @@ pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static(headers::TRAC
 pub(crate) const HOPS: HeaderName = HeaderName::from_static("purser-hops");
 /// The region whose call it is, if another has passed it on.
 pub(crate) const FROM_REGION: HeaderName = HeaderName::from_static("purser-from-region");
+/// The latest epoch that the sender knows of the tenants whom the request concerns.
+pub(crate) const PLACED: HeaderName = HeaderName::from_static("purser-placed");
 /// How long the sender waits for an answer, in milliseconds.
 pub(crate) const DEADLINE_MS: HeaderName = HeaderName::from_static("purser-deadline-ms");
 
@@ -53,6 +54,8 @@ pub(crate) struct Meta {
     pub(crate) hops: u8,
     /// The region that passed it on, if one did.
     pub(crate) from_region: Option<Region>,
+    /// The latest epoch that the sender knew of the tenants whom it concerns, if a node sent it.
+    pub(crate) placed: Option<Epoch>,
 }
 
 /// Makes names for requests that bring none: unique over nodes and restarts, by chance, and within
@@ -92,6 +95,7 @@ impl Meta {
             from_region: headers
                 .get(&FROM_REGION)
                 .and_then(|value| Region::parse(value.to_str().ok()?).ok()),
+            placed: number(&PLACED).map(Epoch),
         }
     }
 }
@@ -210,19 +214,19 @@ impl Call {
     /// The hold in the path.
     pub(crate) fn hold(&self) -> Result<HoldNumber, Refusal> {
         let id: purser_api::HoldId = self.id("hold")?;
-        Ok(HoldNumber(self.numbered(id.sequence, &id.owner)))
+        Ok(HoldNumber(self.numbered(id.sequence, &id.owner)?))
     }
 
     /// The charge in the path.
     pub(crate) fn charge(&self) -> Result<HoldNumber, Refusal> {
         let id: purser_api::ChargeId = self.id("charge")?;
-        Ok(HoldNumber(self.numbered(id.sequence, &id.owner)))
+        Ok(HoldNumber(self.numbered(id.sequence, &id.owner)?))
     }
 
     /// The lot in the path.
     pub(crate) fn lot(&self) -> Result<LotNumber, Refusal> {
         let id: purser_api::LotId = self.id("lot")?;
-        Ok(LotNumber(self.numbered(id.sequence, &id.owner)))
+        Ok(LotNumber(self.numbered(id.sequence, &id.owner)?))
     }
 
     /// A path parameter that has one spelling.
@@ -231,25 +235,6 @@ impl Call {
         T: std::str::FromStr<Err = purser_api::InvalidText>,
     {
         self.param(name)?.parse().map_err(|error| invalid_id(format!("{name}: {error}")))
-    }
-
-    /// The number of what an id names, in the account's own counting.
-    pub(crate) fn numbered(&self, sequence: Sequence, owner: &Owner) -> Sequence {
-        self.numbered_by(&self.owner(), sequence, owner)
-    }
-
-    /// The number of what an id names, in the counting of the book that `seated` owns.
-    pub(crate) fn numbered_by(
-        &self,
-        seated: &Owner,
-        sequence: Sequence,
-        owner: &Owner,
-    ) -> Sequence {
-        // Wherever home is now: what it has named keeps its name when home moves.
-        let is_home = |owner: &Owner| owner.generation == Generation::HOME;
-        let is_own =
-            seated == owner || (is_home(seated) && is_home(owner) && self.api.regions().is_some());
-        if is_own { sequence } else { foreign(sequence, owner) }
     }
 
     /// Whose ids the call is about: home's, or those of an allocation.
@@ -305,23 +290,6 @@ impl Call {
             metadata: KeptMetadata::default(),
         }
     }
-}
-
-/// The number that stands for what another owner has named: one that no account ever gets to.
-///
-/// That there is no such thing is for the log to decide, as it decides every other 404: it is
-/// remembered under the key, and refuses one item of a batch. Different ids have different numbers,
-/// the same on every node, so that a key that is used again for another one is noticed.
-fn foreign(sequence: Sequence, owner: &Owner) -> Sequence {
-    /// At a million entries a second an account gets here in 290,000 years.
-    const BEYOND_ALL: u64 = 1 << 63;
-    let mut hasher = Sha256::new();
-    hasher.update(sequence.0.to_be_bytes());
-    hasher.update(owner.generation.0.to_be_bytes());
-    hasher.update(owner.region.as_str());
-    let digest: [u8; 32] = hasher.finalize().into();
-    let first = digest.first_chunk().expect("a digest has 32 bytes");
-    Sequence(BEYOND_ALL | u64::from_be_bytes(*first))
 }
 
 /// Adds what the caller said about an operation.

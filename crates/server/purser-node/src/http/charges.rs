@@ -44,7 +44,7 @@ async fn charge(call: Call) -> Handled {
     let account = call.account(call.unit()?)?;
     let item = call.item(convert::charge(&request))?.noting(&request.metadata)?;
     let done = call.spend(&account, item, request.consistency).await?;
-    let answer = Shown::new(&account, &done.decided.owner).charge_answer(&done.receipt)?;
+    let answer = done.shown(&account).charge_answer(&done.receipt)?;
     if !done.decided.replayed {
         call.api.metrics().record_debt_added(debt_added(&done.receipt));
     }
@@ -57,7 +57,7 @@ async fn get(call: Call) -> Handled {
     let owner = call.owner();
     let name = account.clone();
     let detail = call.study_written(&account, move |account, history, now| {
-        let shown = Shown::new(&name, &owner);
+        let shown = Shown::new(&name, &owner).with_homes(account.homes());
         let Told { subject, history, has_older } =
             with_history(account, target, (history, now), &shown)?;
         Ok(ChargeDetail { charge: shown.charge(&subject)?, history, has_older })

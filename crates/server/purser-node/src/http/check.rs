@@ -30,7 +30,7 @@ async fn check(call: Call) -> Handled {
     let account = call.account(call.unit()?)?;
     let owner = call.api.owner();
     let answer = call.look(&account, |settled, now, written| {
-        let shown = Shown::new(&account, owner);
+        let shown = Shown::new(&account, owner).with_homes(settled.account().homes());
         let verdict = settled.account().check(request.amount.credits());
         let short_by = match &verdict.refusal {
             Some(Rejection::InsufficientCredits { short_by, .. }) => *short_by,

@@ -34,7 +34,7 @@ async fn list(call: Call) -> Handled {
     let owner = call.owner();
     let name = account.clone();
     let list = call.study_written(&account, move |account, history, _| {
-        let shown = Shown::new(&name, &owner);
+        let shown = Shown::new(&name, &owner).with_homes(account.homes());
         page.close(&entries(account, history, &page)?, |entry| shown.entry(entry))
     });
     Ok(Reply::read(&list.await?)?)

@@ -16,9 +16,10 @@ use hyper::http::uri::{PathAndQuery, Scheme};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioTimer;
+use purser_types::Epoch;
 
 use crate::http::call::{
-    Call, DEADLINE_MS, FROM_REGION, HOPS, IDEMPOTENCY_KEY, REQUEST_ID, TRACEPARENT,
+    Call, DEADLINE_MS, FROM_REGION, HOPS, IDEMPOTENCY_KEY, PLACED, REQUEST_ID, TRACEPARENT,
 };
 use crate::settings::BaseUrl;
 use crate::tasks::Tasks;
@@ -75,10 +76,11 @@ impl Forwarder {
         &self,
         call: &Call,
         base: &BaseUrl,
+        placed: Option<Epoch>,
     ) -> Result<Response, ForwardError> {
         let path = call.parts.uri.path_and_query().cloned();
         let path = path.unwrap_or_else(|| PathAndQuery::from_static("/"));
-        let (headers, body) = self.send(call, base, path, call.body().clone()).await?;
+        let (headers, body) = self.send(call, base, (path, call.body().clone()), placed).await?;
         let (mut parts, ()) = headers.into_parts();
         for name in OWN_HEADERS {
             parts.headers.remove(name);
@@ -86,18 +88,19 @@ impl Forwarder {
         Ok(Response::from_parts(parts, Body::from(body)))
     }
 
-    /// Sends `body` to `path` on the node at `base`, in the name of `call`.
+    /// Sends `body` to `path` on the node at `base`, in the name of `call`. `placed` is the latest epoch
+    /// that is known here of those whom it concerns.
     pub(crate) async fn send(
         &self,
         call: &Call,
         base: &BaseUrl,
-        path: PathAndQuery,
-        body: Bytes,
+        (path, body): (PathAndQuery, Bytes),
+        placed: Option<Epoch>,
     ) -> Result<(hyper::Response<()>, Bytes), ForwardError> {
         let mut request = hyper::Request::new(Full::new(body));
         *request.method_mut() = call.parts.method.clone();
         *request.uri_mut() = address(base, path);
-        *request.headers_mut() = headers_of(call);
+        *request.headers_mut() = headers_of(call, placed);
         let asking = async {
             let response = self.client.request(request).await.map_err(|error| {
                 tracing::debug!(error = %crate::tasks::chain(&error), "could not ask a node");
@@ -122,8 +125,8 @@ fn address(base: &BaseUrl, path: PathAndQuery) -> Uri {
 }
 
 /// What goes along: who asks, what it is, and how long there is to answer.
-fn headers_of(call: &Call) -> HeaderMap {
-    let mut headers = HeaderMap::with_capacity(8);
+fn headers_of(call: &Call, placed: Option<Epoch>) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(10);
     let passed_on = [header::AUTHORIZATION, header::CONTENT_TYPE, IDEMPOTENCY_KEY, TRACEPARENT];
     for name in passed_on {
         if let Some(value) = call.parts.headers.get(&name) {
@@ -137,6 +140,10 @@ fn headers_of(call: &Call) -> HeaderMap {
     let from = call.meta.from_region.as_ref().unwrap_or(own);
     let from = HeaderValue::from_str(from.as_str());
     headers.insert(FROM_REGION, from.expect("a region's name is made of plain characters"));
+    // Who knows of an older epoch must not pass it back.
+    if let Some(Epoch(epoch)) = placed.max(call.meta.placed) {
+        headers.insert(PLACED, HeaderValue::from(epoch));
+    }
     headers.insert(HOPS, HeaderValue::from(u16::from(call.meta.hops) + 1));
     let left = call.meta.deadline.saturating_duration_since(std::time::Instant::now());
     let left = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);

@@ -91,7 +91,7 @@ async fn authorize(call: Call) -> Handled {
     let account = call.account(call.unit()?)?;
     let item = call.item(convert::authorize(&request))?.noting(&request.metadata)?;
     let done = call.spend(&account, item, request.consistency).await?;
-    let answer = Shown::new(&account, &done.decided.owner).hold_answer(&done.receipt)?;
+    let answer = done.shown(&account).hold_answer(&done.receipt)?;
     Ok(Reply::decided(StatusCode::CREATED, &answer, done.decided)?)
 }
 
@@ -101,7 +101,7 @@ async fn capture(call: Call) -> Handled {
     let asked = convert::capture(call.hold()?, &request);
     let item = call.item(asked)?.noting(&request.metadata)?;
     let done = call.decide(&account, item).await?;
-    let answer = Shown::new(&account, &done.decided.owner).capture_answer(&done.receipt)?;
+    let answer = done.shown(&account).capture_answer(&done.receipt)?;
     if !done.decided.replayed {
         call.api.metrics().record_debt_added(debt_added(&done.receipt));
         if answer.late {
@@ -119,7 +119,7 @@ async fn release(call: Call) -> Handled {
         item = item.because(reason);
     }
     let done = call.decide(&account, item).await?;
-    let answer = Shown::new(&account, &done.decided.owner).hold_answer(&done.receipt)?;
+    let answer = done.shown(&account).hold_answer(&done.receipt)?;
     Ok(Reply::decided(StatusCode::OK, &answer, done.decided)?)
 }
 
@@ -128,7 +128,7 @@ async fn extend(call: Call) -> Handled {
     let account = call.account(call.unit()?)?;
     let item = call.item(convert::extend(call.hold()?, &request))?;
     let done = call.decide(&account, item).await?;
-    let answer = Shown::new(&account, &done.decided.owner).hold_answer(&done.receipt)?;
+    let answer = done.shown(&account).hold_answer(&done.receipt)?;
     Ok(Reply::decided(StatusCode::OK, &answer, done.decided)?)
 }
 
@@ -138,7 +138,7 @@ async fn get(call: Call) -> Handled {
     let owner = call.owner();
     let name = account.clone();
     let detail = call.study_written(&account, move |account, history, now| {
-        let shown = Shown::new(&name, &owner);
+        let shown = Shown::new(&name, &owner).with_homes(account.homes());
         let Told { subject, history, has_older } =
             with_history(account, target, (history, now), &shown)?;
         Ok(HoldDetail { hold: shown.hold(&subject)?, history, has_older })
@@ -193,7 +193,7 @@ async fn list(call: Call) -> Handled {
     let name = account.clone();
     // A hold names the entry that changed it last, so its end must be written down.
     let list = call.study_written(&account, move |account, history, now| {
-        let shown = Shown::new(&name, &owner);
+        let shown = Shown::new(&name, &owner).with_homes(account.homes());
         let filter = Filter { state: query.state, reference: query.reference };
         let holds = match filter.state {
             Some(HoldStatus::Active) => live_holds(account, &page, &filter),

@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 
 use crate::http::call::Call;
 use crate::http::problem::{NotDone, Refusal};
-use crate::http::routing::{look_at, no_book};
+use crate::http::routing::{look_at, not_found_in};
 use crate::tasks::chain;
 
 /// Why a long read gave nothing.
@@ -64,7 +64,7 @@ impl Call {
         let study = move |ledger: &Ledger, history: &GroupHistory, now: LogTime| {
             look_at(ledger, history, (&name, generation), now, look)
         };
-        self.confirm(self.api.groups().of(account)).await?;
+        self.confirm_home(account).await?;
         self.at_leisure(account, study).await
     }
 
@@ -77,7 +77,8 @@ impl Call {
     ) -> Result<T, NotDone> {
         let (name, generation) = (account.clone(), self.seat.generation());
         let study = move |ledger: &Ledger, history: &GroupHistory, now: LogTime| {
-            look(ledger.book(&name, generation).ok_or_else(|| no_book(generation))?, history, now)
+            let book = ledger.book(&name, generation);
+            look(book.ok_or_else(|| not_found_in(ledger, (&name, generation)))?, history, now)
         };
         self.write_due(account).await?;
         self.at_leisure(account, study).await
@@ -117,8 +118,8 @@ impl Call {
     /// hash when it is written, and what was shown of it must never change. So whoever asks for
     /// entries has them written first.
     async fn write_due(&self, account: &AccountName) -> Result<(), NotDone> {
+        self.confirm_home(account).await?;
         let group = self.api.groups().of(account);
-        self.confirm(group).await?;
         let now = group.now();
         let behind = group.view(|ledger, history| {
             let Some(account) = ledger.book(account, self.seat.generation()) else {

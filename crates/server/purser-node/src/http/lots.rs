@@ -34,7 +34,7 @@ async fn list(call: Call) -> Handled {
     let owner = call.owner();
     let name = account.clone();
     let list = call.study(&account, move |settled, _| {
-        let shown = Shown::new(&name, &owner);
+        let shown = Shown::new(&name, &owner).with_homes(settled.account().homes());
         let lots = lots(settled.account(), &page, query.status);
         page.close(&lots, |(number, lot)| shown.lot(*number, lot))
     });

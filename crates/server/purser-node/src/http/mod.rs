@@ -6,6 +6,8 @@
 
 mod admin;
 mod admission;
+mod astray;
+mod at_home;
 mod balance;
 mod batch;
 mod call;
@@ -19,6 +21,7 @@ mod health;
 mod holds;
 mod long_read;
 mod lots;
+mod names;
 mod openapi;
 mod operation;
 mod paging;

@@ -73,6 +73,10 @@ operations! {
     VoidLot "void",
     /// Adds or removes credits by an operator's decision.
     Adjust "adjust",
+    /// Moves a tenant's home.
+    Move "move",
+    /// Shows where a tenant's home is.
+    GetMove "placement",
     /// Shows a policy.
     GetPolicy "policy",
     /// Changes a policy.

@@ -95,6 +95,13 @@ impl Refusal {
         Self::new(ProblemCode::HomeUnreachable, detail)
     }
 
+    /// The account's home is on its way to another region.
+    pub(crate) fn home_moves() -> Self {
+        let detail = "the account's home is moving to another region, and is not there yet; nothing \
+                      happened";
+        Self::new(ProblemCode::NotReady, detail)
+    }
+
     /// A call that changes nothing went to the node that leads, and no answer came back.
     pub(crate) fn unanswered() -> Self {
         let detail = "the node that leads the account's shard did not answer in time; a read \

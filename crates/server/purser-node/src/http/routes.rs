@@ -59,6 +59,8 @@ impl Access {
     pub(crate) const ADMIN_READ: Self = Self { scope: Scope::Admin, ..Self::READ };
     /// A change on the admin API.
     pub(crate) const ADMIN: Self = Self { keyed: true, effect: Effect::Change, ..Self::ADMIN_READ };
+    /// A change on the admin API that says what shall be: a repeat changes nothing, and needs no key.
+    pub(crate) const ADMIN_STATE: Self = Self { effect: Effect::Change, ..Self::ADMIN_READ };
     /// A read of what concerns all tenants.
     pub(crate) const CLUSTER_READ: Self = Self { all_tenants: true, ..Self::ADMIN_READ };
     /// A change of what concerns all tenants: a statement of what shall be, without a key.

@@ -12,16 +12,19 @@
 //! changes nothing in any case. A proposal or a forwarded request that may have changed something,
 //! and whose outcome is unknown, ends here, as 504.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use purser_ledger::{
-    Account, AccountName, AsOf, Command, Item, Ledger, Outcome, Receipt, Rejection, codec,
+    Account, AccountName, AsOf, Command, HomeSpan, Item, Ledger, Outcome, Receipt, Rejection, codec,
 };
 use purser_raft::{Group, NodeId, ProposeError, ReadError};
-use purser_types::{Generation, HistoryReader, LogTime, Machine, Region, Sequence};
+use purser_types::{Epoch, Generation, HistoryReader, LogTime, Machine, Region, Sequence};
 
+use crate::http::astray::Astray;
 use crate::http::call::Call;
+use crate::http::convert::{Shown, named_by};
 use crate::http::forward::{ForwardError, HOPS_MAX};
 use crate::http::problem::{Decided, NotDone, Refusal};
 use crate::http::routes::Effect;
@@ -41,18 +44,39 @@ pub(crate) struct Decision {
     pub(crate) receipt: Receipt,
     /// Who decided, and whether before, under the same key.
     pub(crate) decided: Decided,
+    /// The homes that the account has had; none if it never had another.
+    pub(crate) homes: Vec<HomeSpan>,
 }
 
 impl Decision {
-    /// The decision in an outcome; `decided` says by whom.
-    pub(crate) fn of(outcome: Outcome, decided: Decided) -> Result<Self, Refusal> {
+    /// The decision in an outcome, of an account that has had `homes`; `decided` says by whom.
+    pub(crate) fn of(
+        outcome: Outcome,
+        decided: Decided,
+        homes: Vec<HomeSpan>,
+    ) -> Result<Self, Refusal> {
         let decided = Decided { replayed: outcome.replayed, ..decided };
         match outcome.result {
-            Ok(receipt) => Ok(Self { receipt, decided }),
+            Ok(receipt) => {
+                // What is answered again was decided by whoever was home then.
+                let by = named_by(&decided.owner, &homes, receipt.last.sequence);
+                Ok(Self { receipt, decided: Decided { region: by.region, ..decided }, homes })
+            }
             Err(rejection) => {
-                Err(Refusal::of_rejection(&rejection, &decided.owner).decided(decided))
+                let owner = match &rejection {
+                    Rejection::SourceRefConflict { lot, .. } => {
+                        named_by(&decided.owner, &homes, lot.0)
+                    }
+                    _ => decided.owner,
+                };
+                Err(Refusal::of_rejection(&rejection, &owner).decided(decided))
             }
         }
+    }
+
+    /// Shows what belongs to its account.
+    pub(crate) fn shown<'a>(&'a self, account: &'a AccountName) -> Shown<'a> {
+        Shown::new(account, &self.decided.owner).with_homes(&self.homes)
     }
 }
 
@@ -111,7 +135,8 @@ impl Call {
         region: Region,
         account: &AccountName,
     ) -> NotDone {
-        self.to_shard(regions, region, Some(self.api.groups().shard_of(account))).await
+        let shard = Some(self.api.groups().shard_of(account));
+        self.pass_to(regions, region, (shard, self.placed(&account.tenant))).await
     }
 
     /// The same, where no account is named, or which shard it is about is known.
@@ -121,6 +146,15 @@ impl Call {
         region: Region,
         shard: Option<Shard>,
     ) -> NotDone {
+        self.pass_to(regions, region, (shard, None)).await
+    }
+
+    async fn pass_to(
+        &self,
+        regions: &Regions,
+        region: Region,
+        (shard, placed): (Option<Shard>, Option<Epoch>),
+    ) -> NotDone {
         if HOPS_MAX <= self.meta.hops {
             return Refusal::not_ready().into();
         }
@@ -129,7 +163,7 @@ impl Call {
         }
         for node in regions.links().nodes(region, shard) {
             let Some(base) = self.api.base_url(node, &self.parts.uri) else { continue };
-            match self.api.forwarder().relay(self, base).await {
+            match self.api.forwarder().relay(self, base, placed).await {
                 Ok(response) => return NotDone::Relayed(Box::new(response)),
                 Err(ForwardError::MaybeSent) if self.effect == Effect::Change => {
                     return Refusal::outcome_unknown().into();
@@ -167,7 +201,8 @@ impl Call {
             && self.meta.hops < HOPS_MAX
             && let Some(base) = self.api.base_url(node, &self.parts.uri)
         {
-            match self.api.forwarder().relay(self, base).await {
+            let placed = self.tenant().ok().and_then(|tenant| self.placed(tenant));
+            match self.api.forwarder().relay(self, base, placed).await {
                 Ok(response) => return Err(NotDone::Relayed(Box::new(response))),
                 Err(ForwardError::MaybeSent) if effect == Effect::Change => {
                     return Err(Refusal::outcome_unknown().into());
@@ -204,13 +239,13 @@ impl Call {
         look: impl FnOnce(&AsOf<'_>, LogTime, Sequence) -> Result<T, Refusal>,
     ) -> Result<T, NotDone> {
         let group = self.api.groups().of(account);
-        self.confirm(group).await?;
+        self.confirm_home(account).await?;
         let now = group.now();
         let seen = group.view(|ledger, history| {
             let now = now.max(ledger.log_time());
-            let book = ledger.book(account, self.seat.generation());
-            let written = book.ok_or_else(tenant_not_found)?.head().sequence;
             let of = (account, self.seat.generation());
+            let book = ledger.book(account, self.seat.generation());
+            let written = book.ok_or_else(|| not_found_in(ledger, of))?.head().sequence;
             look_at(ledger, history, of, now, |settled, now| look(settled, now, written))
         });
         Ok(seen?)
@@ -225,14 +260,19 @@ pub(crate) fn look_at<T>(
     now: LogTime,
     look: impl FnOnce(&AsOf<'_>, LogTime) -> Result<T, Refusal>,
 ) -> Result<T, Refusal> {
-    let account: &Account = ledger.book(account, generation).ok_or_else(tenant_not_found)?;
+    let book: Option<&Arc<Account>> = ledger.book(account, generation);
+    let account = book.ok_or_else(|| not_found_in(ledger, (account, generation)))?;
     let settled = account.at(now, history).map_err(|error| Refusal::of_history(&error))?;
     look(&settled, now)
 }
 
-/// There is no such book, and so nothing that it could have named.
-pub(crate) fn no_book(generation: Generation) -> Refusal {
+/// Why there is nothing to look at: there is no such book, or the account has just left.
+pub(crate) fn not_found_in(
+    ledger: &Ledger,
+    (account, generation): (&AccountName, Generation),
+) -> Refusal {
     match generation {
+        Generation::HOME if Astray::of(ledger, account).is_some() => Refusal::home_moves(),
         Generation::HOME => tenant_not_found(),
         _ => Refusal::not_found(purser_api::ProblemCode::HoldNotFound),
     }

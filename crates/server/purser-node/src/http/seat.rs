@@ -63,6 +63,10 @@ impl Call {
     pub(crate) async fn take_seat(&mut self, operation: Operation) -> Result<(), NotDone> {
         let Some(regions) = self.api.regions().cloned() else { return Ok(()) };
         let Ok(tenant) = self.tenant().cloned() else { return Ok(()) };
+        // Placement knows that, and can be asked from anywhere.
+        if operation == Operation::GetMove {
+            return Ok(());
+        }
         let subject = self.subject();
         let is_spend = matches!(operation, Operation::Authorize | Operation::Charge);
         // An unreadable unit is for the handler to refuse.
@@ -108,6 +112,8 @@ impl Call {
                 let is_over = phase == Some(BookPhase::Finished);
                 if is_over && home != own {
                     Place::There(home)
+                } else if is_over && self.is_closed(account, owner) {
+                    Place::Here(Seat::Closed(owner))
                 } else {
                     Place::Here(Seat::Allocation(owner.generation))
                 }
@@ -135,16 +141,25 @@ impl Call {
         })
     }
 
-    /// Where a tenant's home is.
+    /// Where a tenant's home is. A call that comes from a node that knows more is not passed back to where
+    /// it may have come from.
     pub(crate) async fn home_of(
         &self,
         regions: &Regions,
         tenant: &TenantId,
     ) -> Result<Region, Refusal> {
-        match regions.directory().home_of(tenant, self.meta.deadline).await {
+        let (directory, deadline) = (regions.directory(), self.meta.deadline);
+        let known = directory.home_of(tenant, deadline).await;
+        let known = known.map_err(|error| Refusal::of_directory(&error))?;
+        let known = known.ok_or_else(tenant_not_found)?;
+        let is_old = self.meta.placed.is_some_and(|placed| known.epoch < placed);
+        if !is_old {
+            return Ok(known.home);
+        }
+        match directory.refresh(tenant, deadline).await {
             Ok(Some(placement)) => Ok(placement.home),
-            Ok(None) => Err(tenant_not_found()),
-            Err(error) => Err(Refusal::of_directory(&error)),
+            // What is known may be right, and whoever is asked knows.
+            Ok(None) | Err(_) => Ok(known.home),
         }
     }
 }

@@ -4,8 +4,6 @@
 //!  Spend ─▶ right suffices ─▶ this region's book ─▶ decision
 //!           short ─▶ credits on their way? wait once
 //!                 └▶ noted as passed on (R10) ─▶ home's region
-//!
-//!  Home ──▶ ledger ─▶ credits are out? wait in order, while they are recalled ─▶ ledger again
 //! ```
 //!
 //! A call that was noted as passed on is never decided in the region again, so a repeat of it finds
@@ -26,7 +24,7 @@ use crate::http::problem::{Decided, NotDone, Refusal};
 use crate::http::routing::Decision;
 use crate::http::seat::Seat;
 use crate::metrics::SpendOutcome;
-use crate::regions::{Chance, Outpost, Regions, Waited, bound_of};
+use crate::regions::{Chance, Outpost, Regions, bound_of};
 
 /// The part of a call's time that it may wait for credits that are on their way.
 const WAIT_PART: u32 = 4;
@@ -61,7 +59,7 @@ pub(crate) struct Seated<'a> {
 
 impl Seated<'_> {
     /// What it may cost; nothing if it takes nothing new.
-    const fn cost(&self) -> Option<Credits> {
+    pub(crate) const fn cost(&self) -> Option<Credits> {
         match &self.item.operation {
             Asked::Authorize(authorize) => Some(authorize.amount),
             Asked::Charge(charge) => Some(charge.amount),
@@ -136,9 +134,19 @@ impl Call {
             }
             (_, None) => {
                 let outcome = self.ask_book(&seated, Generation::HOME).await?;
-                Ok(Decision::of(outcome, self.decided_in(seated.seat, seated.account))?)
+                self.decision(outcome, &seated)
             }
         }
+    }
+
+    /// What came of an item that was decided in its seat.
+    pub(crate) fn decision(
+        &self,
+        outcome: Outcome,
+        seated: &Seated<'_>,
+    ) -> Result<Decision, Elsewhere> {
+        let decided = self.decided_in(seated.seat, seated.account);
+        Ok(Decision::of(outcome, decided, self.homes_of(seated.account))?)
     }
 
     /// Has one item decided by the book of this region that has named what it is about. If it needs more
@@ -170,77 +178,25 @@ impl Call {
                 }
                 // The book has ended since the seat was taken, so home decides.
                 (Err(Rejection::AllocationEnded), Some(home)) => {
-                    return Err(Elsewhere::Region(home));
+                    // Here it is about to book the end, and decides then.
+                    let is_here = home == *self.api.region();
+                    return Err(if is_here {
+                        Refusal::not_ready().into()
+                    } else {
+                        Elsewhere::Region(home)
+                    });
                 }
                 (Err(Rejection::AllocationUnknown), _) => {
                     return Err(no_such_subject(&seated.item.operation).into());
                 }
                 (Ok(_) | Err(_), _) => (),
             }
-            let decided = self.decided_in(seated.seat, account);
-            return Ok(Decision::of(outcome, decided)?);
+            return self.decision(outcome, seated);
         }
-    }
-
-    /// Has one item decided at home. If credits are out, it waits until they are back, or until it is
-    /// clear that they will not be.
-    async fn settle_at_home(
-        &self,
-        regions: &Regions,
-        mut seated: Seated<'_>,
-    ) -> Result<Decision, Elsewhere> {
-        let account = seated.account;
-        let desk = regions.desk(account);
-        let cost = seated.cost();
-        let mut ticket = match cost {
-            Some(cost) if desk.has_queue(account) => Some(desk.queue(account, cost)),
-            _ => None,
-        };
-        loop {
-            if let Some(ticket) = &ticket {
-                match ticket.wait(self.meta.deadline).await {
-                    Waited::Go => (),
-                    Waited::Short(shortage) => seated.item.shortage = Some(shortage),
-                    Waited::TooLate => return Err(still_out().into()),
-                }
-            }
-            let outcome = self.ask_book(&seated, Generation::HOME).await?;
-            match &outcome.result {
-                Err(Rejection::CreditsOut { available, short_by, .. })
-                    if seated.item.shortage.is_none() =>
-                {
-                    let needed = available.checked_add(*short_by).unwrap_or(Credits::MAX);
-                    let place = || desk.queue(account, cost.unwrap_or(needed));
-                    ticket = Some(ticket.unwrap_or_else(place));
-                    continue;
-                }
-                Err(Rejection::DecidedInRegion { owner, .. }) => {
-                    return Err(Elsewhere::Region(owner.region));
-                }
-                Ok(_) if !outcome.replayed => match cost {
-                    Some(cost) => desk.note_accepted(account, self.spends_for(&seated), cost),
-                    // Credits may have become free, and somebody may wait for them.
-                    None => desk.tend_soon(account),
-                },
-                Ok(_) | Err(_) => (),
-            }
-            drop(ticket);
-            return Ok(Decision::of(outcome, self.decided_in(seated.seat, account))?);
-        }
-    }
-
-    /// The region whose demand an item is that home decides.
-    fn spends_for(&self, seated: &Seated<'_>) -> Option<Region> {
-        let is_short = seated.consistency == Consistency::Local;
-        // Anybody can send the header, so it says nothing about a region that there is not.
-        let is_other = |region: &Region| {
-            self.api.regions().is_some_and(|it| it.links().others().any(|other| other == *region))
-        };
-        self.meta.from_region.filter(|region| is_short && is_other(region))
     }
 
     /// Asks one of the books that are kept here.
-    async fn ask_book(
+    pub(crate) async fn ask_book(
         &self,
         seated: &Seated<'_>,
         generation: Generation,
@@ -334,11 +290,6 @@ fn not_granted(short_by: Credits) -> Refusal {
     Refusal::new(ProblemCode::NotReady, detail)
 }
 
-fn still_out() -> Refusal {
-    let detail = "the credits are in other regions, and were not back in time; nothing happened";
-    Refusal::new(ProblemCode::NotReady, detail)
-}
-
 /// An item that this region may be able to decide.
 struct Spending<'a> {
     call: &'a Call,
@@ -412,7 +363,7 @@ impl Spending<'_> {
         }
         let owner = outpost.owner_of(generation);
         let decided = Decided { owner, ..call.decided_in(seated.seat, seated.account) };
-        Ok(Some(Decision::of(outcome, decided)?))
+        Ok(Some(Decision::of(outcome, decided, Vec::new())?))
     }
 
     /// Notes durably that the item goes to home; or finds that a book here has decided it.

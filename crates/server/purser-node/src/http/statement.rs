@@ -48,7 +48,7 @@ async fn statement(call: Call) -> Handled {
         let page = Place { next: place.end.min(place.next.saturating_add(limit)), ..place };
         let (opening, closing) =
             (book.balance_before(place.first)?, book.balance_before(place.end)?);
-        let shown = Shown::new(&name, &owner);
+        let shown = Shown::new(&name, &owner).with_homes(account.homes());
         let items = book.entries(place.next, page.next)?;
         let items = items.iter().map(|entry| shown.entry(entry)).collect::<Result<_, _>>()?;
         let has_more = page.next < page.end;

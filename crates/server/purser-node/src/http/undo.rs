@@ -8,7 +8,7 @@ use purser_api::{
 use purser_ledger::Target;
 
 use crate::http::call::{Call, Remarks};
-use crate::http::convert::{self, Shown, debt_added};
+use crate::http::convert::{self, debt_added};
 use crate::http::describe::{Description, Tag};
 use crate::http::operation::Operation;
 use crate::http::reply::Reply;
@@ -74,7 +74,7 @@ async fn undo(call: Call, target: Target) -> Handled {
     let item =
         call.item(convert::refund(target, &request, call.seat.away()))?.because(&request.reason);
     let done = call.decide(&account, item).await?;
-    let answer = Shown::new(&account, &done.decided.owner).refund_answer(&done.receipt)?;
+    let answer = done.shown(&account).refund_answer(&done.receipt)?;
     Ok(Reply::decided(StatusCode::OK, &answer, done.decided)?)
 }
 
@@ -83,7 +83,7 @@ async fn redo(call: Call, target: Target) -> Handled {
     let account = call.account(call.unit()?)?;
     let item = call.item(convert::reclaim(target, call.seat.away()))?.because(&request.reason);
     let done = call.decide(&account, item).await?;
-    let answer = Shown::new(&account, &done.decided.owner).reclaim_answer(&done.receipt)?;
+    let answer = done.shown(&account).reclaim_answer(&done.receipt)?;
     if !done.decided.replayed {
         call.api.metrics().record_debt_added(debt_added(&done.receipt));
     }

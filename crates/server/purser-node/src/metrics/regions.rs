@@ -155,6 +155,8 @@ pub(crate) enum AskKind {
     Vouchers,
     /// Who is home of whom.
     Placement,
+    /// Steps of moves.
+    Moves,
 }
 
 impl AskKind {
@@ -164,6 +166,7 @@ impl AskKind {
             Self::Reports => "reports",
             Self::Vouchers => "vouchers",
             Self::Placement => "placement",
+            Self::Moves => "moves",
         }
     }
 }

@@ -121,7 +121,10 @@ impl Links {
 
     /// Whether a region was heard lately.
     pub(crate) fn is_reachable(&self, region: Region) -> bool {
-        self.heard_at(region).is_some_and(|heard_at| self.clock.since(heard_at) <= SILENCE_MAX)
+        region == self.own
+            || self
+                .heard_at(region)
+                .is_some_and(|heard_at| self.clock.since(heard_at) <= SILENCE_MAX)
     }
 
     /// How long a question and its answer took last, if one was answered.
@@ -136,6 +139,9 @@ impl Links {
 
     /// How long a question and its answer took lately.
     pub(crate) fn round_trip(&self, region: Region) -> Span {
+        if region == self.own {
+            return Span::from_micros(0);
+        }
         self.measured_round_trip(region).unwrap_or(ROUND_TRIP_GUESS)
     }
 

@@ -3,6 +3,7 @@
 //! ```text
 //!  region ── Reports ──▶ home      ◀── Told: booked so far, and the newest voucher
 //!  home ──── Vouchers ─▶ region    ◀── reports of the accounts that were told
+//!  any ───── Move ─────▶ a shard   ◀── what it has of an account, or how far it has come
 //!  any ───── Placement ▶ its group ◀── pages, one tenant, or what came of a change
 //!  any ───── Pulse ────▶ any       ◀── who leads which shard there
 //! ```
@@ -16,6 +17,7 @@ use purser_ledger::{AccountName, Booked, DemandReport, Report, codec};
 use purser_placement::{ChangeNumber, Changes, Refusal, TenantPlacement};
 use purser_types::{Credits, Owner, Region, Span, TenantId};
 
+use super::moving::{MoveAnswer, MoveAsk};
 use super::signature::SignedVoucher;
 use crate::metrics::AskKind;
 
@@ -55,6 +57,16 @@ pub(crate) enum Ask {
         #[n(0)]
         command: ByteVec,
     },
+    /// To the leader of a shard: a step of a move.
+    #[n(6)]
+    Move {
+        /// The shard, the same on both sides.
+        #[n(0)]
+        shard: u32,
+        /// The step.
+        #[n(1)]
+        ask: MoveAsk,
+    },
 }
 
 impl Ask {
@@ -67,6 +79,7 @@ impl Ask {
             Self::PlacementChanges { .. }
             | Self::PlacementOf { .. }
             | Self::PlacementChange { .. } => AskKind::Placement,
+            Self::Move { .. } => AskKind::Moves,
         }
     }
 }
@@ -184,6 +197,9 @@ pub(crate) enum Answered {
     /// It may have happened.
     #[n(8)]
     Unknown,
+    /// To [`Ask::Move`].
+    #[n(9)]
+    Move(#[n(0)] MoveAnswer),
 }
 
 /// What came of one request to Placement.

@@ -14,9 +14,11 @@
 //! repeated or late. Not here: rules about credits (`purser-ledger`), and what callers see (`http`).
 
 mod desk;
+mod known;
 mod links;
 mod messages;
 mod monotonic;
+mod moving;
 mod outpost;
 mod placement;
 mod signature;
@@ -33,9 +35,12 @@ use purser_raft::{CallHandler, Host, NodeId, ProposeError};
 use purser_types::Region;
 
 pub(crate) use self::desk::{AwayTotals, Desk, HeardOf, Waited, bound_of, right_of, unsettled_of};
-use self::links::Links;
+use self::links::{AskError, Links};
 use self::messages::{Answered, Ask};
 use self::monotonic::Monotonic;
+pub(crate) use self::moving::MoveEnd;
+use self::moving::Moves;
+use self::outpost::Homes;
 pub(crate) use self::outpost::{Chance, Outpost};
 pub(crate) use self::placement::{Directory, DirectoryError};
 use crate::groups::{Groups, GroupsError};
@@ -54,6 +59,8 @@ pub(crate) struct Regions {
     desks: Vec<Arc<Desk>>,
     outposts: Vec<Arc<Outpost>>,
     groups: Groups,
+    moves: Moves,
+    node: NodeId,
 }
 
 impl Regions {
@@ -72,12 +79,15 @@ impl Regions {
         let mut outposts = Vec::new();
         for (shard, group) in settings.shards.shards().zip(groups.all()) {
             let desk = Desk::new(shard, group.clone(), Arc::clone(&links), key.clone());
+            let desk = Arc::new(desk);
             let (links, directory) = (Arc::clone(&links), Arc::clone(&directory));
-            let outpost = Outpost::new((shard, group.clone()), links, directory, key.clone());
-            desks.push(Arc::new(desk));
+            let homes = Homes { links, directory, desk: Arc::clone(&desk) };
+            let outpost = Outpost::new((shard, group.clone()), homes, key.clone());
+            desks.push(desk);
             outposts.push(Arc::new(outpost));
         }
-        Ok(Self { links, directory, desks, outposts, groups })
+        let moves = Moves::new().map_err(GroupsError::NoRandomness)?;
+        Ok(Self { links, directory, desks, outposts, groups, moves, node: settings.node })
     }
 
     /// Who is home of whom.
@@ -136,6 +146,8 @@ impl Regions {
         let directory = Arc::clone(&self.directory);
         let stop = stopping();
         run("placement", async move { directory.follow(stop).await }.boxed());
+        let (regions, stop) = (Arc::clone(self), stopping());
+        run("moves", async move { regions.tend_moves(stop).await }.boxed());
         for region in self.links.others() {
             let (links, stop) = (Arc::clone(&self.links), stopping());
             run("pulse", async move { links.pulse(region, stop).await }.boxed());
@@ -147,12 +159,48 @@ impl Regions {
             run("leases", async move { watching.watch_leases(other).await }.boxed());
         }
         for region in self.links.others() {
-            for (desk, outpost) in self.desks.iter().zip(&self.outposts) {
-                let (desk, outpost) = (Arc::clone(desk), Arc::clone(outpost));
-                let (stop, other) = (stopping(), stopping());
+            for desk in &self.desks {
+                let (desk, stop) = (Arc::clone(desk), stopping());
                 run("vouchers", async move { desk.push(region, stop).await }.boxed());
-                run("reports", async move { outpost.report_to(region, other).await }.boxed());
             }
+        }
+        // A home that has come to this region may have an allocation here from before.
+        for region in self.links.others().chain([self.links.own()]) {
+            for outpost in &self.outposts {
+                let (outpost, stop) = (Arc::clone(outpost), stopping());
+                run("reports", async move { outpost.report_to(region, stop).await }.boxed());
+            }
+        }
+    }
+
+    /// All shards, the same in each region.
+    fn all_shards(&self) -> impl Iterator<Item = Shard> {
+        (0..).take(self.desks.len()).map(Shard)
+    }
+
+    /// Asks the leader of a shard, in this region or another. Nothing is asked twice that may have been
+    /// heard once.
+    pub(crate) async fn ask_shard(
+        &self,
+        (region, shard): (Region, Shard),
+        ask: &Ask,
+        deadline: Instant,
+    ) -> Result<Answered, AskError> {
+        if region != self.links.own() {
+            return self.links.ask((region, Some(shard)), ask, deadline).await;
+        }
+        let leader = self.groups.of_shard(shard).and_then(|group| group.status().leader);
+        let not_now = |reason: String| AskError::NotNow { region, reason };
+        let unknown_leader = || not_now("nobody is known to lead the shard".to_owned());
+        let leader = leader.ok_or_else(unknown_leader)?;
+        if leader != self.node {
+            return self.links.ask_any(vec![leader], (region, None), ask, deadline).await;
+        }
+        match self.answer(ask.clone()).await {
+            Answered::NotLeader { .. } => Err(unknown_leader()),
+            Answered::NotNow { reason } => Err(not_now(reason)),
+            Answered::Unknown => Err(AskError::Unknown(region)),
+            answered => Ok(answered),
         }
     }
 
@@ -171,6 +219,7 @@ impl Regions {
                 Some(outpost) => outpost.take_vouchers(vouchers).await,
                 None => no_shard(),
             },
+            Ask::Move { shard, ask } => self.answer_move(Shard(shard), ask).await,
             Ask::PlacementChanges { .. }
             | Ask::PlacementOf { .. }
             | Ask::PlacementChange { .. } => {

@@ -6,7 +6,7 @@
 //! cache does not know is asked for, because "not known here" is not "not there".
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -21,6 +21,7 @@ use purser_types::{Region, TenantId, codec};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::known::Known;
 use super::links::{AskError, Links};
 use super::messages::{Answered, Ask, Changed};
 use crate::groups::GroupsError;
@@ -43,7 +44,7 @@ pub(crate) struct Directory {
     /// On the nodes that vote.
     group: Option<Group<Placement>>,
     links: Arc<Links>,
-    cache: RwLock<Cache>,
+    known: Known,
     /// Whether the cache was whole once.
     is_followed: watch::Sender<bool>,
     /// The regions as the configuration has them.
@@ -102,7 +103,7 @@ impl Directory {
             voters,
             group,
             links,
-            cache: RwLock::default(),
+            known: Known::new(),
             is_followed: watch::Sender::new(false),
             regions,
         })
@@ -110,8 +111,7 @@ impl Directory {
 
     /// Who is home of a tenant, as far as this node knows; nothing if it knows no such tenant.
     pub(crate) fn known_home(&self, tenant: &TenantId) -> Option<TenantPlacement> {
-        let cache = self.cache.read().unwrap_or_else(PoisonError::into_inner);
-        cache.home_of(tenant).known.cloned()
+        self.known.look(|cache| cache.home_of(tenant).known.cloned())
     }
 
     /// Who is home of a tenant; nothing if there is no such tenant now. Asks the group's leader if
@@ -121,18 +121,51 @@ impl Directory {
         tenant: &TenantId,
         deadline: Instant,
     ) -> Result<Option<TenantPlacement>, DirectoryError> {
-        if let Some(known) = self.known_home(tenant) {
-            return Ok(Some(known));
+        match self.known_home(tenant) {
+            Some(known) => Ok(Some(known)),
+            None => self.refresh(tenant, deadline).await,
         }
-        let found =
-            match self.ask_leader(&Ask::PlacementOf { tenant: tenant.clone() }, deadline).await? {
-                Answered::Tenant(found) => found,
-                _ => return Err(DirectoryError::Unreachable("a foreign answer".to_owned())),
-            };
+    }
+
+    /// Who is home of a tenant now, as the group's leader knows it; nothing if there is no such tenant.
+    pub(crate) async fn refresh(
+        &self,
+        tenant: &TenantId,
+        deadline: Instant,
+    ) -> Result<Option<TenantPlacement>, DirectoryError> {
+        let ask = Ask::PlacementOf { tenant: tenant.clone() };
+        let Answered::Tenant(found) = self.ask_leader(&ask, deadline).await? else {
+            return Err(DirectoryError::Unreachable("a foreign answer".to_owned()));
+        };
         if let Some(placement) = &found {
             self.learn(tenant, placement);
         }
         Ok(found)
+    }
+
+    /// Takes up what another node knows of a tenant.
+    pub(crate) fn learn(&self, tenant: &TenantId, placement: &TenantPlacement) {
+        self.known.learn(tenant, placement);
+    }
+
+    /// Tells of whatever is learned from now on.
+    pub(crate) fn news(&self) -> watch::Receiver<u64> {
+        self.known.news()
+    }
+
+    /// The tenants that have moved, are about to, or have lost a home.
+    pub(super) fn moves(&self) -> Vec<TenantId> {
+        self.known.moves()
+    }
+
+    /// Those of them of which something was learned since this was last asked.
+    pub(super) fn take_unseen(&self) -> BTreeSet<TenantId> {
+        self.known.take_unseen()
+    }
+
+    /// Has whoever tends moves look at a tenant, if it ever moved or is about to.
+    pub(crate) fn look_again(&self, tenant: &TenantId) {
+        self.known.look_again(tenant);
     }
 
     /// Asks for a change of one tenant. Gives its placement from then on.
@@ -183,7 +216,7 @@ impl Directory {
 
     async fn follow_once(&self) {
         loop {
-            let after = self.cache.read().unwrap_or_else(PoisonError::into_inner).cursor();
+            let after = self.known.look(Cache::cursor);
             let changes = match &self.group {
                 Some(group) => group.view(|placement, _| placement.changes_after(after, PAGE_MAX)),
                 None => match self.ask_voters(&Ask::PlacementChanges { after }).await {
@@ -193,11 +226,11 @@ impl Directory {
             };
             let is_whole = changes.through == changes.latest;
             if changes.through != after || changes.after != after {
-                self.cache.write().unwrap_or_else(PoisonError::into_inner).apply(changes);
+                self.known.apply(changes);
             }
             if is_whole {
-                let cache = self.cache.read().unwrap_or_else(PoisonError::into_inner);
-                self.is_followed.send_replace(cache.regions().count() == self.regions.len());
+                let regions = self.known.look(|cache| cache.regions().count());
+                self.is_followed.send_replace(regions == self.regions.len());
                 return;
             }
         }
@@ -219,23 +252,6 @@ impl Directory {
                 return;
             }
         }
-    }
-
-    fn learn(&self, tenant: &TenantId, placement: &TenantPlacement) {
-        let mut cache = self.cache.write().unwrap_or_else(PoisonError::into_inner);
-        let after = cache.cursor();
-        let change = purser_placement::Change::Tenant {
-            tenant: tenant.clone(),
-            placement: placement.clone(),
-        };
-        // A page that reaches no further than what is known: it teaches one tenant and nothing else.
-        let page = purser_placement::Changes {
-            after,
-            through: after,
-            latest: placement.change.max(after),
-            changes: vec![change],
-        };
-        cache.apply(page);
     }
 
     /// Asks whoever leads the group, here or elsewhere.
@@ -302,7 +318,7 @@ impl Directory {
                 let command: Vec<u8> = command.into();
                 answer_change(group.propose(command.into(), deadline).await)
             }
-            Ask::Pulse | Ask::Reports(_) | Ask::Vouchers(_) => {
+            Ask::Pulse | Ask::Reports(_) | Ask::Vouchers(_) | Ask::Move { .. } => {
                 Answered::NotNow { reason: "that is no question about Placement".to_owned() }
             }
         }

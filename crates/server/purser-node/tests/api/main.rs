@@ -13,6 +13,7 @@ mod inputs;
 mod keys;
 mod lists;
 mod lives;
+mod moves;
 mod regions;
 mod replays;
 mod support;

@@ -103,7 +103,8 @@ async fn list(call: Call) -> Handled {
     let account = call.account(call.unit()?)?;
     let owner = call.api.owner();
     let items = call.look(&account, |settled, _, _| {
-        let (shown, seen) = (Shown::new(&account, owner), settled.account());
+        let seen = settled.account();
+        let shown = Shown::new(&account, owner).with_homes(seen.homes());
         let desk = call.api.regions().map(|regions| regions.desk(&account));
         let heard = desk.map(|desk| desk.heard_of(seen)).unwrap_or_default();
         let show = |it: &_| shown.allocation(it, heard.get(&it.owner).copied());
@@ -167,20 +168,20 @@ async fn end(call: Call, act: fn(Owner, Confirm) -> Asked) -> Handled {
     let owner = named_owner(&call, request.generation.as_ref())?;
     if request.dry_run {
         let act = move |confirm| act(owner, confirm);
-        let Rehearsed { confirm, receipt } = rehearse(&call, &account, act).await?;
-        let shown = Shown::new(&account, call.api.owner());
-        return Ok(Reply::read(&shown.take_back_answer(&receipt, Some(confirm))?)?);
+        let Rehearsed { confirm, done } = rehearse(&call, &account, act).await?;
+        let answer = done.shown(&account).take_back_answer(&done.receipt, Some(confirm))?;
+        return Ok(Reply::read(&answer)?);
     }
     let asked = act(owner, confirmed(request.confirm)?);
     let done = decide(&call, &account, asked, &request.reason).await?;
-    let answer = Shown::new(&account, &done.decided.owner).take_back_answer(&done.receipt, None)?;
+    let answer = done.shown(&account).take_back_answer(&done.receipt, None)?;
     Ok(Reply::decided(StatusCode::OK, &answer, done.decided)?)
 }
 
 async fn change(call: &Call, asked: Asked, reason: &Reason) -> Handled {
     let account = call.account(call.unit()?)?;
     let done = decide(call, &account, asked, reason).await?;
-    let answer = Shown::new(&account, &done.decided.owner).allocation_answer(&done.receipt)?;
+    let answer = done.shown(&account).allocation_answer(&done.receipt)?;
     Ok(Reply::decided(StatusCode::OK, &answer, done.decided)?)
 }
 

@@ -8,7 +8,6 @@ use purser_ledger::{AccountName, Close, Confirm, Operation as Asked};
 
 use super::rehearsal::{Rehearsed, rehearse};
 use crate::http::call::{Call, Remarks};
-use crate::http::convert::Shown;
 use crate::http::describe::{Description, Tag};
 use crate::http::operation::Operation;
 use crate::http::problem::Refusal;
@@ -54,7 +53,7 @@ async fn freeze(call: Call) -> Handled {
     let account = call.account(call.unit()?)?;
     let item = call.item(Asked::Freeze)?.because(&request.reason);
     let done = call.decide(&account, item).await?;
-    let answer = Shown::new(&account, &done.decided.owner).tenant_answer(&done.receipt)?;
+    let answer = done.shown(&account).tenant_answer(&done.receipt)?;
     Ok(Reply::decided(StatusCode::OK, &answer, done.decided)?)
 }
 
@@ -63,7 +62,7 @@ async fn unfreeze(call: Call) -> Handled {
     let account = call.account(call.unit()?)?;
     let item = call.item(Asked::Unfreeze)?.because(&request.reason);
     let done = call.decide(&account, item).await?;
-    let answer = Shown::new(&account, &done.decided.owner).tenant_answer(&done.receipt)?;
+    let answer = done.shown(&account).tenant_answer(&done.receipt)?;
     Ok(Reply::decided(StatusCode::OK, &answer, done.decided)?)
 }
 
@@ -76,14 +75,14 @@ async fn close(call: Call) -> Handled {
     let confirm = confirmed(request.confirm)?;
     let item = call.item(Asked::Close(Close { confirm }))?.because(&request.reason);
     let done = call.decide(&account, item).await?;
-    let answer = Shown::new(&account, &done.decided.owner).close_answer(&done.receipt, None)?;
+    let answer = done.shown(&account).close_answer(&done.receipt, None)?;
     Ok(Reply::decided(StatusCode::OK, &answer, done.decided)?)
 }
 
 async fn close_dry(call: &Call, account: &AccountName) -> Handled {
     let act = |confirm| Asked::Close(Close { confirm });
-    let Rehearsed { confirm, receipt } = rehearse(call, account, act).await?;
-    let answer = Shown::new(account, call.api.owner()).close_answer(&receipt, Some(confirm))?;
+    let Rehearsed { confirm, done } = rehearse(call, account, act).await?;
+    let answer = done.shown(account).close_answer(&done.receipt, Some(confirm))?;
     Ok(Reply::read(&answer)?)
 }
 

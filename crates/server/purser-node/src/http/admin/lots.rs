@@ -10,7 +10,7 @@ use purser_ledger::{AccountName, LotNumber, Operation as Asked, Void};
 use super::lifecycle::confirmed;
 use super::rehearsal::{Rehearsed, rehearse};
 use crate::http::call::{Call, Remarks};
-use crate::http::convert::{self, Shown};
+use crate::http::convert;
 use crate::http::describe::{Description, Tag};
 use crate::http::operation::Operation;
 use crate::http::reply::Reply;
@@ -63,7 +63,7 @@ async fn grant(call: Call) -> Handled {
         item = item.because(reason);
     }
     let done = call.decide(&account, item).await?;
-    let answer = Shown::new(&account, &done.decided.owner).grant_answer(&done.receipt)?;
+    let answer = done.shown(&account).grant_answer(&done.receipt)?;
     let made = done.receipt.existing.is_none();
     let status = if made { StatusCode::CREATED } else { StatusCode::OK };
     Ok(Reply::decided(status, &answer, done.decided)?)
@@ -79,14 +79,14 @@ async fn void(call: Call) -> Handled {
     let confirm = confirmed(request.confirm)?;
     let item = call.item(Asked::Void(Void { lot, confirm }))?.because(&request.reason);
     let done = call.decide(&account, item).await?;
-    let answer = Shown::new(&account, &done.decided.owner).void_answer(&done.receipt, None)?;
+    let answer = done.shown(&account).void_answer(&done.receipt, None)?;
     Ok(Reply::decided(StatusCode::OK, &answer, done.decided)?)
 }
 
 async fn void_dry(call: &Call, account: &AccountName, lot: LotNumber) -> Handled {
     let act = move |confirm| Asked::Void(Void { lot, confirm });
-    let Rehearsed { confirm, receipt } = rehearse(call, account, act).await?;
-    let answer = Shown::new(account, call.api.owner()).void_answer(&receipt, Some(confirm))?;
+    let Rehearsed { confirm, done } = rehearse(call, account, act).await?;
+    let answer = done.shown(account).void_answer(&done.receipt, Some(confirm))?;
     Ok(Reply::read(&answer)?)
 }
 
@@ -96,6 +96,6 @@ async fn adjust(call: Call) -> Handled {
     let item = call.item(convert::adjust(&request))?.because(&request.reason);
     let item = item.noting(&request.metadata)?;
     let done = call.decide(&account, item).await?;
-    let answer = Shown::new(&account, &done.decided.owner).adjust_answer(&done.receipt)?;
+    let answer = done.shown(&account).adjust_answer(&done.receipt)?;
     Ok(Reply::decided(StatusCode::OK, &answer, done.decided)?)
 }

@@ -4,6 +4,7 @@ mod allocations;
 mod cluster;
 mod lifecycle;
 mod lots;
+mod moves;
 mod overspend;
 mod policy;
 mod regions;
@@ -18,6 +19,7 @@ pub(crate) fn declare(routes: Routes<'_>) -> Routes<'_> {
     let routes = lifecycle::declare(routes);
     let routes = policy::declare(routes);
     let routes = lots::declare(routes);
+    let routes = moves::declare(routes);
     let routes = allocations::declare(routes);
     let routes = overspend::declare(routes);
     let routes = regions::declare(routes);

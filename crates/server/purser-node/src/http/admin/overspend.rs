@@ -180,7 +180,7 @@ async fn ask(call: &Call, node: NodeId, path: &str, part: u32) -> Option<Overspe
     let base = call.api.base_url(node, &call.parts.uri)?;
     let path = PathAndQuery::try_from(path).ok()?;
     let left = call.meta.deadline.saturating_duration_since(Instant::now());
-    let asking = call.api.forwarder().send(call, base, path, Bytes::new());
+    let asking = call.api.forwarder().send(call, base, (path, Bytes::new()), None);
     let answered = tokio::time::timeout(left / part, asking).await.ok()?;
     let (response, body) = answered.ok()?;
     if !response.status().is_success() {

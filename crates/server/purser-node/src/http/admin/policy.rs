@@ -5,7 +5,7 @@ use purser_api::{Policy, PolicyRequest, ProblemCode as Code, TenantAnswer, UnitQ
 use purser_ledger::Operation as Asked;
 
 use crate::http::call::Call;
-use crate::http::convert::{self, Shown};
+use crate::http::convert;
 use crate::http::describe::{Description, Tag};
 use crate::http::operation::Operation;
 use crate::http::reply::Reply;
@@ -50,6 +50,6 @@ async fn set(call: Call) -> Handled {
     let account = call.account(call.unit()?)?;
     let item = call.item(Asked::SetPolicy(convert::policy_change(&request)))?;
     let done = call.decide(&account, item).await?;
-    let answer = Shown::new(&account, &done.decided.owner).tenant_answer(&done.receipt)?;
+    let answer = done.shown(&account).tenant_answer(&done.receipt)?;
     Ok(Reply::decided(StatusCode::OK, &answer, done.decided)?)
 }

@@ -5,7 +5,7 @@
 //! the act is refused if the account has changed since.
 
 use purser_ledger::{
-    AccountName, Answer, Command, Confirm, Context, Item, Ledger, Operation, Outcome, Receipt,
+    AccountName, Answer, Command, Confirm, Context, Item, Ledger, Operation, Outcome,
 };
 use purser_raft::GroupHistory;
 use purser_types::{History, HistoryError, HistoryReader, LogTime, Machine, OperationId, Position};
@@ -19,8 +19,8 @@ use crate::tasks::chain;
 pub(super) struct Rehearsed {
     /// What to name when it is done for real.
     pub(super) confirm: Confirm,
-    /// What it would answer with.
-    pub(super) receipt: Receipt,
+    /// What would be decided.
+    pub(super) done: Decision,
 }
 
 /// Does `act` to a copy of an account and tells what came of it.
@@ -31,7 +31,7 @@ pub(super) async fn rehearse(
 ) -> Result<Rehearsed, NotDone> {
     let (name, decided) = (account.clone(), call.decided_in(call.seat, account));
     let group = call.api.groups().of(account);
-    call.confirm(group).await?;
+    call.confirm_home(account).await?;
     let rehearsing = call.read_long(|| {
         let (mut copy, history, now) = (group.machine(), group.history(), group.now());
         move || {
@@ -39,7 +39,9 @@ pub(super) async fn rehearse(
             let mut stage = Stage::new(&history);
             let confirm = state_of(&copy, &name, &history, now)?;
             let outcome = play(&mut copy, &mut stage, &name, act(confirm), now)?;
-            Ok(Rehearsed { confirm, receipt: Decision::of(outcome, decided)?.receipt })
+            let homes = copy.account(&name).map(|account| account.homes().to_vec());
+            let done = Decision::of(outcome, decided, homes.unwrap_or_default())?;
+            Ok(Rehearsed { confirm, done })
         }
     });
     Ok(rehearsing.await?)

@@ -10,7 +10,7 @@ use purser_api::{
     UnitQuery, paths,
 };
 use purser_ledger::{Account, AccountName, Ledger, Policy};
-use purser_placement::Operation as Placing;
+use purser_placement::{Beginning, Operation as Placing, PlacementState, TenantPlacement};
 use purser_types::{TenantId, Unit};
 
 use crate::http::call::Call;
@@ -72,7 +72,11 @@ async fn open(call: Call) -> Handled {
     };
     let item = call.item(convert::open(&request, call.api.region(), &default)?)?;
     let done = call.decide(&account, item).await?;
-    let answer = Shown::new(&account, &done.decided.owner).tenant_answer(&done.receipt)?;
+    if let Some(regions) = call.api.regions() {
+        // An account that comes after its tenant has moved begins with the first epoch.
+        regions.directory().look_again(&account.tenant);
+    }
+    let answer = done.shown(&account).tenant_answer(&done.receipt)?;
     Ok(Reply::decided(StatusCode::CREATED, &answer, done.decided)?)
 }
 
@@ -85,27 +89,43 @@ async fn settle_home(
     let Some(regions) = call.api.regions() else { return Ok(()) };
     let (directory, deadline) = (regions.directory(), call.meta.deadline);
     let failed = |error| Refusal::of_directory(&error);
-    let home = match &request.home {
-        Some(home) => home.0,
-        // A second account of a tenant is where the first one is.
-        None => {
-            let known = directory.home_of(&account.tenant, deadline).await.map_err(failed)?;
-            known.map_or_else(|| *call.api.region(), |placement| placement.home)
-        }
+    let tenant = &account.tenant;
+    let mut known = match &request.home {
+        Some(_) => directory.known_home(tenant),
+        None => directory.home_of(tenant, deadline).await.map_err(failed)?,
     };
+    if known.as_ref().is_some_and(is_moving) {
+        // What opens now would be left behind.
+        let settled = |placement: &TenantPlacement| !is_moving(placement);
+        let settled = regions.await_placement(tenant, settled, deadline).await;
+        known = Some(settled.ok_or_else(Refusal::home_moves)?);
+    }
+    // A second account of a tenant is where the first one is.
+    let own = *call.api.region();
+    let at_home = known.as_ref().map_or(own, |placement| placement.home);
+    let home = request.home.as_ref().map_or(at_home, |home| home.0);
     if home != *call.api.region() {
         return Err(call.to_region(regions, home, account).await);
     }
+    // Placement has nothing to say of a tenant that has come here: it is open.
+    if known.is_some_and(|known| known.home == home && known.beginning != Beginning::Opened) {
+        return Ok(());
+    }
     let open = Placing::Open { home, standbys: BTreeSet::new() };
-    directory.change(&account.tenant, open, deadline).await.map_err(failed)?;
+    directory.change(tenant, open, deadline).await.map_err(failed)?;
     Ok(())
+}
+
+const fn is_moving(placement: &TenantPlacement) -> bool {
+    matches!(placement.state, PlacementState::Moving { .. })
 }
 
 async fn get(call: Call) -> Handled {
     let account = call.account(call.unit()?)?;
     let owner = call.api.owner();
     let answer = call.look(&account, |settled, now, written| {
-        let (shown, seen) = (Shown::new(&account, owner), settled.account());
+        let seen = settled.account();
+        let shown = Shown::new(&account, owner).with_homes(seen.homes());
         Ok(TenantAnswer {
             tenant: shown.tenant(seen.standing(), written),
             balance: shown.balance(seen.balance(), now, written, 0),
@@ -136,7 +156,7 @@ async fn list(call: Call) -> Handled {
             let last = accounts.last().filter(|_| more).map(|account| write_name(account.name()));
             let next_cursor = last.map(|position| scope.seal(&position));
             let show = |account: &&Account| {
-                let shown = Shown::new(account.name(), &owner);
+                let shown = Shown::new(account.name(), &owner).with_homes(account.homes());
                 shown.tenant(account.standing(), account.head().sequence)
             };
             let items = accounts.iter().map(show).collect();

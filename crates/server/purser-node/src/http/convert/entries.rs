@@ -18,7 +18,7 @@ impl Shown<'_> {
             Some((HoldKind::Charge, number)) => (None, Some(number)),
             None => (None, None),
         };
-        let owner = || *self.owner;
+        let owner = |number: Sequence| self.named_by(number);
         Ok(api::Entry {
             sequence: entry.sequence.into(),
             log_time: Moment(entry.log_time),
@@ -27,8 +27,8 @@ impl Shown<'_> {
             postings: postings(&entry.postings())?,
             operation_id: entry.operation.into(),
             idempotency_key: entry.key.clone().map(api::KeyText),
-            hold_id: hold_id.map(|number| api::HoldId::new(number, owner())),
-            charge_id: charge_id.map(|number| api::ChargeId::new(number, owner())),
+            hold_id: hold_id.map(|number| api::HoldId::new(number, owner(number))),
+            charge_id: charge_id.map(|number| api::ChargeId::new(number, owner(number))),
             lot_id: about.lot.map(|lot| self.lot_id(lot)),
             original_sequence: about.original.map(api::SequenceNumber),
             reason: kept(entry.reason.as_deref(), "reason")?,

@@ -16,5 +16,5 @@ pub(crate) use asked::{
     release,
 };
 pub(crate) use shown::{
-    Shown, buckets, hold_status, lot_status, policy, tenant_status, totals_between,
+    Shown, buckets, hold_status, lot_status, named_by, policy, tenant_status, totals_between,
 };

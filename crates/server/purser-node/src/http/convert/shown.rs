@@ -5,8 +5,9 @@ use std::num::NonZeroU16;
 use purser_api as api;
 use purser_api::{Amount, Moment, TotalAmount};
 use purser_ledger::{
-    AccountName, AccountStatus, Balance, Bucket, Category, Hold, HoldKind, HoldState, Last, Lot,
-    LotNumber, LotStatus, LotTerms, Move, Policy, Portion, Receipt, RefundExpired, Standing, Total,
+    AccountName, AccountStatus, Balance, Bucket, Category, Hold, HoldKind, HoldState, HomeSpan,
+    Last, Lot, LotNumber, LotStatus, LotTerms, Move, Policy, Portion, Receipt, RefundExpired,
+    Standing, Total,
 };
 use purser_types::{Credits, Epoch, Generation, LogTime, Owner, Sequence};
 
@@ -19,20 +20,42 @@ const FIRST_HOME: Epoch = Epoch(1);
 /// Shows what belongs to one account.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shown<'a> {
-    pub(super) account: &'a AccountName,
-    pub(super) owner: &'a Owner,
+    account: &'a AccountName,
+    owner: &'a Owner,
+    homes: &'a [HomeSpan],
+}
+
+/// Who has named what an entry made, where `owner` decides now: home's names stay what they are when
+/// the home moves.
+pub(crate) fn named_by(owner: &Owner, homes: &[HomeSpan], sequence: Sequence) -> Owner {
+    let span = span_at(homes, sequence).filter(|_| owner.generation == Generation::HOME);
+    span.map_or(*owner, |span| Owner::home(span.home))
+}
+
+fn span_at(homes: &[HomeSpan], sequence: Sequence) -> Option<&HomeSpan> {
+    homes.iter().rev().find(|span| span.from <= sequence).or_else(|| homes.first())
 }
 
 impl<'a> Shown<'a> {
-    /// For `account`, about which `owner` decides.
+    /// For `account`, about which `owner` decides, and which never had another home.
     pub(crate) const fn new(account: &'a AccountName, owner: &'a Owner) -> Self {
-        Self { account, owner }
+        Self { account, owner, homes: &[] }
+    }
+
+    /// For the same account, which has had these homes.
+    pub(crate) const fn with_homes(self, homes: &'a [HomeSpan]) -> Self {
+        Self { homes, ..self }
+    }
+
+    /// Who has named what the entry with `sequence` made.
+    pub(super) fn named_by(&self, sequence: Sequence) -> Owner {
+        named_by(self.owner, self.homes, sequence)
     }
 
     /// A hold.
     pub(crate) fn hold(&self, hold: &Hold) -> Result<api::Hold, Refusal> {
         Ok(api::Hold {
-            hold_id: api::HoldId::new(hold.number.0, *self.owner),
+            hold_id: api::HoldId::new(hold.number.0, self.named_by(hold.number.0)),
             tenant: self.account.tenant.clone().into(),
             unit: self.account.unit.clone().into(),
             status: hold_status(hold.state),
@@ -45,14 +68,14 @@ impl<'a> Shown<'a> {
             lots: self.shares(hold.lots.iter().copied()),
             reference: kept(hold.reference.as_deref(), "reference")?,
             sequence: hold.changed_by.into(),
-            decided_by: self.decided_by(),
+            decided_by: self.decided_by(hold.changed_by),
         })
     }
 
     /// A charge.
     pub(crate) fn charge(&self, charge: &Hold) -> Result<api::Charge, Refusal> {
         Ok(api::Charge {
-            charge_id: api::ChargeId::new(charge.number.0, *self.owner),
+            charge_id: api::ChargeId::new(charge.number.0, self.named_by(charge.number.0)),
             tenant: self.account.tenant.clone().into(),
             unit: self.account.unit.clone().into(),
             status: hold_status(charge.state),
@@ -64,7 +87,7 @@ impl<'a> Shown<'a> {
             lots: self.shares(charge.lots.iter().copied()),
             reference: kept(charge.reference.as_deref(), "reference")?,
             sequence: charge.changed_by.into(),
-            decided_by: self.decided_by(),
+            decided_by: self.decided_by(charge.changed_by),
         })
     }
 
@@ -76,12 +99,13 @@ impl<'a> Shown<'a> {
         })
     }
 
-    fn decided_by(&self) -> api::DecidedBy {
+    /// Who has written the entry with `sequence`.
+    fn decided_by(&self, sequence: Sequence) -> api::DecidedBy {
         let role = match self.owner.generation {
             Generation::HOME => api::DeciderRole::Home,
             _ => api::DeciderRole::Allocation,
         };
-        api::DecidedBy { region: self.owner.region.into(), role }
+        api::DecidedBy { region: self.named_by(sequence).region.into(), role }
     }
 
     /// Portions of lots, in their order. What is drawn in one operation names each lot once.
@@ -95,7 +119,7 @@ impl<'a> Shown<'a> {
 
     /// The id of a lot.
     pub(crate) fn lot_id(&self, lot: LotNumber) -> api::LotId {
-        api::LotId::new(lot.0, *self.owner)
+        api::LotId::new(lot.0, self.named_by(lot.0))
     }
 
     /// The balance after an operation.
@@ -176,7 +200,7 @@ impl<'a> Shown<'a> {
             unit: self.account.unit.clone().into(),
             status: tenant_status(standing.status),
             home: standing.home.into(),
-            epoch: FIRST_HOME.into(),
+            epoch: span_at(self.homes, sequence).map_or(FIRST_HOME, |span| span.epoch).into(),
             policy: policy(&standing.policy),
             opened_at: Moment(standing.opened_at),
             sequence: sequence.into(),

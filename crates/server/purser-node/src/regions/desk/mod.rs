@@ -255,6 +255,14 @@ impl Desk {
         }
     }
 
+    /// Begins to care for an account that has just come home to here.
+    pub(crate) fn take_on(&self, account: &AccountName) {
+        let mut state = self.state();
+        self.known(&mut state, account);
+        drop(state);
+        self.tend_soon(account);
+    }
+
     /// Has an account looked at soon: credits have become available, or a region needs some.
     pub(crate) fn tend_soon(&self, account: &AccountName) {
         self.state().tends.insert(account.clone());
@@ -352,6 +360,10 @@ impl Desk {
     }
 
     fn push_soon(&self, account: &AccountName, owner: Owner) {
+        // This region's own book asks by itself.
+        if !self.to_push.contains_key(&owner.region) {
+            return;
+        }
         let mut state = self.state();
         state.pushes.entry(owner.region).or_default().insert((account.clone(), owner));
         drop(state);
@@ -365,7 +377,15 @@ pub(crate) fn bound_of(account: &Account) -> Credits {
     Credits::from_u64(bound).unwrap_or(Credits::MAX)
 }
 
-/// A report that says nothing new, or comes after the end, is no news to anybody.
+/// A report that says nothing new, or comes after the end, is no news to anybody; nor is one that the
+/// account's next home will book.
 const fn is_harmless(rejection: &Rejection) -> bool {
-    matches!(rejection, Rejection::NothingNew | Rejection::AllocationEnded)
+    matches!(
+        rejection,
+        Rejection::NothingNew
+            | Rejection::AllocationEnded
+            | Rejection::HomeStopped { .. }
+            | Rejection::HomeMoved { .. }
+            | Rejection::DecidedElsewhere
+    )
 }

@@ -19,7 +19,14 @@ struct Seen {
     /// Whether the account is neither frozen nor closed: nothing is granted to its regions then.
     is_open: bool,
     available: Credits,
+    /// This region.
+    region: Region,
     allocations: Vec<SeenAllocation>,
+    /// What this region itself has from the time before it was home. It gets no more, and gives back
+    /// whatever it does not hold.
+    own: Vec<SeenAllocation>,
+    /// Whether it decides nothing, because its home moves.
+    has_stopped: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -34,7 +41,7 @@ struct SeenAllocation {
 }
 
 impl Seen {
-    fn of(account: &Account) -> Self {
+    fn of(account: &Account, region: Region) -> Self {
         let allocations = account.allocations().map(|allocation| SeenAllocation {
             owner: allocation.owner,
             outstanding: allocation.outstanding(),
@@ -44,9 +51,15 @@ impl Seen {
             voucher: allocation.voucher,
             is_open: allocation.status == AllocationStatus::Open && allocation.mode != Mode::Ending,
         });
+        let (own, allocations) = allocations.partition(|it| it.owner.region == region);
         let is_open = account.standing().status == AccountStatus::Open;
-        let available = account.balance().available;
-        Self { is_open, available, allocations: allocations.collect() }
+        let (available, has_stopped) = (account.balance().available, account.stopped().is_some());
+        Self { is_open, available, region, allocations, own, has_stopped }
+    }
+
+    /// What this region's own book may give back.
+    fn comes_back(&self) -> Credits {
+        sum(self.own.iter().map(|it| it.outstanding.saturating_sub(it.held)))
     }
 
     fn open(&self, region: Region) -> Option<&SeenAllocation> {
@@ -120,7 +133,9 @@ impl Desk {
     }
 
     fn seen(&self, account: &AccountName) -> Option<Seen> {
-        self.group.view(|ledger, _| ledger.account(account).map(|account| Seen::of(account)))
+        self.group.view(|ledger, _| {
+            ledger.account(account).map(|account| Seen::of(account, self.links.own()))
+        })
     }
 
     /// What is kept of an account; begun anew if nothing is.
@@ -152,7 +167,11 @@ impl Desk {
         if !self.leads() {
             return;
         }
-        let Some(seen) = self.seen(account) else { return };
+        let Some(seen) = self.seen(account).filter(|seen| !seen.has_stopped) else {
+            return self.send_on(account);
+        };
+        let ending = seen.own.iter().filter(|it| it.is_open);
+        join_all(ending.map(|it| self.carry_out(account, it.owner.region, end(it.owner)))).await;
         let decisions = if seen.is_open { self.decide(account, &seen) } else { Vec::new() };
         let is_mode_changed = decisions.iter().any(|it| matches!(it, Decision::Mode(_)));
         let decisions = decisions.into_iter();
@@ -163,6 +182,13 @@ impl Desk {
         let Some(seen) = self.seen(account) else { return };
         self.push_news(account, &seen);
         self.serve(account, &seen);
+    }
+
+    /// Has calls that wait look for the account's home: it is elsewhere, or moves.
+    fn send_on(&self, account: &AccountName) {
+        if let Some(known) = self.state().accounts.get_mut(account) {
+            known.places.values_mut().for_each(|place| place.tell(Verdict::Go));
+        }
     }
 
     fn decide(&self, account: &AccountName, seen: &Seen) -> Vec<Decision> {
@@ -239,7 +265,9 @@ impl Desk {
                 }
                 None => {
                     let shortfall = known.pool.shortfall(&facts, place.cost, place.since);
-                    if let Some(shortage) = shortage_of(shortfall) {
+                    // What this region's own book does not hold is on its way.
+                    let is_out = seen.comes_back().is_zero();
+                    if let Some(shortage) = shortage_of(shortfall).filter(|_| is_out) {
                         place.tell(Verdict::Short(shortage));
                     }
                     // Served in order: whoever is behind waits for this one.
@@ -263,6 +291,13 @@ fn shortage_of(shortfall: Shortfall) -> Option<Shortage> {
         Shortfall::Exhausted => Some(Shortage::Exhausted),
         Shortfall::Stranded { amount, regions } => Some(Shortage::Stranded { amount, regions }),
     }
+}
+
+/// Has an allocation give everything back, and end.
+const fn end(owner: Owner) -> Operation {
+    let mode = Some(Mode::Ending);
+    let change = SetAllocation { owner, overdraft: None, mode, keep: None, on_expiry: None };
+    Operation::SetAllocation(change)
 }
 
 /// What the ledger is asked, to carry a decision out, and which region it concerns.
@@ -313,7 +348,8 @@ impl DeskAccount {
             }
         };
         let regions = seen.allocations.iter().map(|it| it.owner.region);
-        let regions = regions.chain(self.heard.keys().copied());
+        let heard = self.heard.keys().copied().filter(|region| *region != seen.region);
+        let regions = regions.chain(heard);
         let shares = regions.map(|region| (region, share(region, self.heard.get(&region))));
         let shares = shares.collect();
         let cost = sum(self.places.values().map(|place| place.cost));

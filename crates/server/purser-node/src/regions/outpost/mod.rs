@@ -31,6 +31,7 @@ use tokio::sync::Notify;
 
 use self::notes::AccountNotes;
 pub(crate) use self::spend::Chance;
+use super::desk::Desk;
 use super::links::Links;
 use super::only_result;
 use super::placement::Directory;
@@ -40,12 +41,23 @@ use crate::shards::Shard;
 /// How long one decision of the region's own may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Where homes are, and how they are reached.
+pub(crate) struct Homes {
+    /// Those in other regions.
+    pub(crate) links: Arc<Links>,
+    /// Who is home of whom.
+    pub(crate) directory: Arc<Directory>,
+    /// The one in this region, for accounts whose home has come here.
+    pub(crate) desk: Arc<Desk>,
+}
+
 /// See the module's documentation.
 pub(crate) struct Outpost {
     shard: Shard,
     group: Group<Ledger>,
     links: Arc<Links>,
     directory: Arc<Directory>,
+    desk: Arc<Desk>,
     key: VoucherKey,
     notes: Mutex<BTreeMap<AccountName, AccountNotes>>,
     /// Told when something is to be reported to a home at once.
@@ -56,12 +68,13 @@ impl Outpost {
     /// The outpost of a shard.
     pub(crate) fn new(
         (shard, group): (Shard, Group<Ledger>),
-        links: Arc<Links>,
-        directory: Arc<Directory>,
+        homes: Homes,
         key: VoucherKey,
     ) -> Self {
-        let urgent = links.others().map(|region| (region, Notify::new())).collect();
-        Self { shard, group, links, directory, key, notes: Mutex::default(), urgent }
+        let Homes { links, directory, desk } = homes;
+        let regions = links.others().chain([links.own()]);
+        let urgent = regions.map(|region| (region, Notify::new())).collect();
+        Self { shard, group, links, directory, desk, key, notes: Mutex::default(), urgent }
     }
 
     fn notes(&self) -> MutexGuard<'_, BTreeMap<AccountName, AccountNotes>> {
@@ -114,6 +127,14 @@ impl Outpost {
 
     async fn put(&self, command: &Command, deadline: Instant) -> Result<Answer, ProposeError> {
         self.group.propose(Bytes::from(codec::encode(command)), deadline).await
+    }
+
+    /// Has an account's books reported at once, whatever was reported before: its home has changed.
+    pub(crate) fn report_anew(&self, account: &AccountName, home: Region) {
+        if let Some(known) = self.notes().get_mut(account) {
+            known.books.values_mut().for_each(|noted| noted.reported_at = None);
+        }
+        self.report_soon(home);
     }
 
     /// Has everything that is new reported to a home at once.

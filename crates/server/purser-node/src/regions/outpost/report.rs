@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Outpost;
 use super::notes::{AccountNotes, used};
+use crate::regions::links::AskError;
 use crate::regions::messages::{AccountReport, Answered, Ask, Reports};
 use crate::shards::Shard;
 use crate::tasks::chain;
@@ -77,9 +78,7 @@ impl Outpost {
         };
         let accounts: Vec<AccountName> =
             reports.accounts.iter().map(|report| report.account.clone()).collect();
-        let ask = Ask::Reports(reports);
-        let deadline = Instant::now() + PATIENCE;
-        match self.links.ask((home, Some(self.shard)), &ask, deadline).await {
+        match self.ask_home(home, reports).await {
             Ok(Answered::Told(told)) => self.take_up(home, told, Some(sent)).await,
             Ok(_) => tracing::warn!(%home, "reports were answered with something else"),
             Err(error) => {
@@ -92,6 +91,16 @@ impl Outpost {
             }
         }
         has_more
+    }
+
+    /// Has reports booked, in another region or in this one.
+    async fn ask_home(&self, home: Region, reports: Reports) -> Result<Answered, AskError> {
+        if home == self.links.own() {
+            // The same node leads both: they are one shard.
+            return Ok(self.desk.book(reports, false).await);
+        }
+        let deadline = Instant::now() + PATIENCE;
+        self.links.ask((home, Some(self.shard)), &Ask::Reports(reports), deadline).await
     }
 
     /// The books of a home that have news for it, are due for a sign of life, or want credits.
