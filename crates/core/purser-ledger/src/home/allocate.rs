@@ -243,6 +243,11 @@ impl Account {
         }
     }
 
+    /// Whether home had an allocation and is done with it.
+    pub fn has_closed(&self, owner: Owner) -> bool {
+        matches!(self.allocation(owner), Err(Rejection::AllocationEnded))
+    }
+
     /// An allocation that is not closed.
     pub(super) fn allocation(&self, owner: Owner) -> Result<&Allocation, Rejection> {
         let home = self.home_side()?;

@@ -32,7 +32,7 @@ use crate::http::problem::{Decided, NotDone, Refusal};
 use crate::http::reply::{Reply, read_decided};
 use crate::http::routes::{Access, Handled, Routes, Verb};
 use crate::http::routing::Decision;
-use crate::http::seat::{Place, Seat};
+use crate::http::seat::{Place, Purpose, Seat};
 use crate::http::spending::{Elsewhere, Seated};
 
 /// Declares the call.
@@ -114,9 +114,14 @@ impl Entrant {
         let account = AccountName { tenant, unit };
         let place = match call.api.regions() {
             Some(regions) => {
-                let is_spend =
-                    matches!(operation, BatchOperation::Authorize(_) | BatchOperation::Charge(_));
-                call.place_of(regions, &account, subject_of(&operation), is_spend).await?
+                let purpose = match operation {
+                    BatchOperation::Authorize(_) | BatchOperation::Charge(_) => Purpose::Begin,
+                    BatchOperation::Refund(..) | BatchOperation::Reclaim(..) => Purpose::Undo,
+                    BatchOperation::Capture(..)
+                    | BatchOperation::Release(..)
+                    | BatchOperation::Extend(..) => Purpose::Other,
+                };
+                call.place_of(regions, &account, subject_of(&operation), purpose).await?
             }
             None => Place::Here(Seat::Home),
         };

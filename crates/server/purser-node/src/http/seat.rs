@@ -49,6 +49,39 @@ impl Seat {
     }
 }
 
+/// What a call is for, as far as it matters for where it is decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// It makes a hold or a charge.
+    Begin,
+    /// It refunds or reclaims one.
+    Undo,
+    /// Anything else.
+    Other,
+}
+
+impl Purpose {
+    const fn of(operation: Operation) -> Self {
+        match operation {
+            Operation::Authorize | Operation::Charge => Self::Begin,
+            Operation::RefundHold
+            | Operation::RefundCharge
+            | Operation::ReclaimHold
+            | Operation::ReclaimCharge => Self::Undo,
+            _ => Self::Other,
+        }
+    }
+
+    /// Home's seat for what an allocation made that is closed. Home keeps what can be undone of it, and
+    /// nothing else: to everything else its ids name nothing, least of all what home has numbered alike.
+    const fn after_close(self, owner: Owner) -> Seat {
+        match self {
+            Self::Undo => Seat::Closed(owner),
+            Self::Begin | Self::Other => Seat::Home,
+        }
+    }
+}
+
 /// Where a call is decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
@@ -68,11 +101,11 @@ impl Call {
             return Ok(());
         }
         let subject = self.subject();
-        let is_spend = matches!(operation, Operation::Authorize | Operation::Charge);
+        let purpose = Purpose::of(operation);
         // An unreadable unit is for the handler to refuse.
         let unit = self.unit().unwrap_or_else(|_unreadable| Unit::credits());
         let account = AccountName { tenant, unit };
-        match self.place_of(&regions, &account, subject, is_spend).await? {
+        match self.place_of(&regions, &account, subject, purpose).await? {
             Place::Here(seat) => {
                 self.seat = seat;
                 Ok(())
@@ -99,7 +132,7 @@ impl Call {
         regions: &Regions,
         account: &AccountName,
         subject: Option<Owner>,
-        is_spend: bool,
+        purpose: Purpose,
     ) -> Result<Place, Refusal> {
         let home = self.home_of(regions, &account.tenant).await?;
         let own = *self.api.region();
@@ -113,32 +146,29 @@ impl Call {
                 if is_over && home != own {
                     Place::There(home)
                 } else if is_over && self.is_closed(account, owner) {
-                    Place::Here(Seat::Closed(owner))
+                    Place::Here(purpose.after_close(owner))
                 } else {
                     Place::Here(Seat::Allocation(owner.generation))
                 }
             }
             Some(owner) if home == own => {
                 if self.is_closed(account, owner) {
-                    Place::Here(Seat::Closed(owner))
+                    Place::Here(purpose.after_close(owner))
                 } else {
                     Place::There(owner.region)
                 }
             }
             Some(owner) => Place::There(owner.region),
             None if home == own => Place::Here(Seat::Home),
-            None if is_spend => Place::Here(Seat::Spend(home)),
+            None if purpose == Purpose::Begin => Place::Here(Seat::Spend(home)),
             None => Place::There(home),
         })
     }
 
-    /// Whether home, which is here, is done with an allocation, or never had it.
+    /// Whether home, which is here, is done with an allocation, as far as this node knows.
     fn is_closed(&self, account: &AccountName, owner: Owner) -> bool {
         let group = self.api.groups().of(account);
-        group.view(|ledger, _| {
-            let account = ledger.account(account);
-            account.is_some_and(|account| account.allocations().all(|known| known.owner != owner))
-        })
+        group.view(|ledger, _| ledger.account(account).is_some_and(|it| it.has_closed(owner)))
     }
 
     /// Where a tenant's home is. A call that comes from a node that knows more is not passed back to where

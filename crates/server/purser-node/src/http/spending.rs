@@ -306,7 +306,9 @@ impl Spending<'_> {
         }
         let outpost = self.regions.outpost(self.seated.account);
         let mut chance = self.chance(outpost);
-        if chance == Chance::Wait {
+        let may_wait = self.seated.consistency == Consistency::Local
+            && self.regions.links().is_reachable(self.home);
+        if chance == Chance::Wait && may_wait {
             let meta = &self.call.meta;
             let patience = meta.received + meta.deadline.duration_since(meta.received) / WAIT_PART;
             outpost.wait_for_home(self.seated.account, patience).await;

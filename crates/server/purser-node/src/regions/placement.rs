@@ -34,6 +34,9 @@ pub(crate) const PLACEMENT_GROUP: GroupId = GroupId(u32::MAX);
 /// How often a node of the group looks for changes, and others ask for them.
 const FOLLOW_EVERY: Duration = Duration::from_millis(250);
 
+/// How long one voter may take to answer what changes nothing.
+const VOTER_PATIENCE: Duration = Duration::from_secs(1);
+
 /// How long one question about Placement may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -278,6 +281,21 @@ impl Directory {
         }
     }
 
+    /// Asks one voter after the other what changes nothing: one that is silent keeps nobody from asking
+    /// the next.
+    async fn read_of_any(&self, voters: &[NodeId], ask: &Ask) -> Result<Answered, DirectoryError> {
+        let own = self.links.own();
+        let mut last = DirectoryError::Unreachable("there is no other voter".to_owned());
+        for voter in voters {
+            let deadline = Instant::now() + VOTER_PATIENCE;
+            match self.links.ask_any(vec![*voter], (own, None), ask, deadline).await {
+                Ok(answered) => return Ok(answered),
+                Err(error) => last = DirectoryError::Unreachable(chain(&error)),
+            }
+        }
+        Err(last)
+    }
+
     fn leader_here(&self) -> bool {
         self.group.as_ref().is_some_and(|group| group.status().leader == Some(self.node))
     }
@@ -286,9 +304,12 @@ impl Directory {
     async fn ask_voters(&self, ask: &Ask) -> Result<Answered, DirectoryError> {
         let leader = self.group.as_ref().and_then(|group| group.status().leader);
         let voters = leader.into_iter().chain(self.voters.iter().copied());
-        let voters = voters.filter(|voter| *voter != self.node).collect();
-        let deadline = Instant::now() + PATIENCE;
+        let voters: Vec<NodeId> = voters.filter(|voter| *voter != self.node).collect();
         let own = self.links.own();
+        if !matches!(ask, Ask::PlacementChange { .. }) {
+            return self.read_of_any(&voters, ask).await;
+        }
+        let deadline = Instant::now() + PATIENCE;
         match self.links.ask_any(voters, (own, None), ask, deadline).await {
             Ok(answered) => Ok(answered),
             Err(AskError::Unknown(_)) if matches!(ask, Ask::PlacementChange { .. }) => {

@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use purser_ledger::{
-    Account, AccountName, Booked, Command, Context, Item, Ledger, OnExpiry, Operation, Receipt,
-    Refund, Rejection, TakeBack, Target, codec, lease::home_deadline,
+    Account, AccountName, Command, Context, Item, Ledger, OnExpiry, Operation, Receipt, Refund,
+    Rejection, TakeBack, Target, codec, lease::home_deadline,
 };
 use purser_raft::{Group, ProposeError, Role};
 use purser_types::{Credits, Owner, Region, Span};
@@ -130,10 +130,10 @@ impl Desk {
     async fn book_one(&self, reported: AccountReport, refill: Span) -> Option<Told> {
         let AccountReport { account, report, voucher, answered, demand } = reported;
         let owner = report.owner;
-        let mut known = None;
         if !report.entries.is_empty() || report.is_sealed {
             match self.propose(&account, Operation::Settle(report)).await {
-                Ok(Err(Rejection::ReportGap { booked })) => known = Some(booked),
+                // What is booked is told below, and the region goes on from there.
+                Ok(Err(Rejection::ReportGap { .. })) => (),
                 Ok(Err(rejection)) if !is_harmless(&rejection) => {
                     let (tenant, region) = (account.tenant.as_str(), owner.region);
                     tracing::warn!(tenant, %region, %rejection, "a report was not booked");
@@ -149,11 +149,7 @@ impl Desk {
         self.note_report(&account, owner, (demand, answered, refill));
         self.note_taken_up(&account, owner, (voucher, answered));
         self.tend(&account).await;
-        let mut told = self.tell(&account, owner, voucher)?;
-        if let (Some(sequence), Some(booked)) = (known, &mut told.booked) {
-            *booked = Booked { sequence, ..*booked };
-        }
-        Some(told)
+        self.tell(&account, owner, voucher)
     }
 
     /// Undoes holds and charges of closed allocations that had been decided elsewhere before (R10).
@@ -181,11 +177,12 @@ impl Desk {
             let found = ledger.account(account)?;
             let allocation = found.allocations().find(|allocation| allocation.owner == owner);
             let booked = allocation.map(|allocation| allocation.booked);
-            let bound = bound_of(found);
-            Some((found.voucher(owner), booked, bound))
+            // A leader that has not applied everything yet may not know the allocation: it says nothing.
+            let is_closed = found.has_closed(owner);
+            let is_told = (booked.is_some() || is_closed) && found.stopped().is_none();
+            is_told.then(|| (found.voucher(owner), booked, bound_of(found), is_closed))
         });
-        let (voucher, booked, bound) = seen?;
-        let is_closed = booked.is_none();
+        let (voucher, booked, bound, is_closed) = seen?;
         let news = voucher.filter(|it| it.number > heard || !it.reversals.is_empty());
         if let Some(voucher) = &news
             && let Some(known) = self.state().accounts.get_mut(account)

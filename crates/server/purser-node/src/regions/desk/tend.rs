@@ -38,6 +38,8 @@ struct SeenAllocation {
     recall: u64,
     voucher: u64,
     is_open: bool,
+    /// Whether its region gives back what is free, sooner or later: it is open, or ending.
+    is_live: bool,
 }
 
 impl Seen {
@@ -50,6 +52,7 @@ impl Seen {
             recall: allocation.recall.number,
             voucher: allocation.voucher,
             is_open: allocation.status == AllocationStatus::Open && allocation.mode != Mode::Ending,
+            is_live: allocation.status == AllocationStatus::Open,
         });
         let (own, allocations) = allocations.partition(|it| it.owner.region == region);
         let is_open = account.standing().status == AccountStatus::Open;
@@ -336,10 +339,11 @@ impl DeskAccount {
         let since = self.since;
         let share = |region: Region, heard: Option<&super::account::Heard>| {
             // What is out under an allocation that is sealed or taken back serves nobody.
-            let open = seen.open(region);
+            let live =
+                || seen.allocations.iter().filter(|it| it.is_live && it.owner.region == region);
             Share {
-                outstanding: open.map_or(Credits::ZERO, |open| open.outstanding),
-                held: open.map_or(Credits::ZERO, |open| open.held),
+                outstanding: sum(live().map(|it| it.outstanding)),
+                held: sum(live().map(|it| it.held)),
                 unsettled: Credits::ZERO,
                 demand: heard.map(|heard| heard.demand).unwrap_or_default(),
                 report: heard.map_or(0, |heard| heard.reports),

@@ -159,8 +159,9 @@ impl Regions {
             if epoch >= placement.epoch {
                 continue;
             }
-            // After a fail-over back to here it is the lost home, which does not go on.
-            let may_stay = placement.beginning != Beginning::FailedOver;
+            // Only a move that was given up leaves the home where it was. After any other beginning this is
+            // what an earlier home has left behind, which does not go on.
+            let may_stay = placement.beginning == Beginning::Aborted;
             let stay = Operation::Stay(Stay { epoch: placement.epoch });
             let has_followed = may_stay && self.ask_own(&account, stay).await?;
             self.moves.states.let_go(&account, 0);

@@ -95,10 +95,11 @@ impl Copying {
         self.is_near
     }
 
-    /// Whether it is there up to its last entry, or at home there already.
+    /// Whether it is there up to its last entry, or at home there already. What is at home there under an
+    /// epoch before is left over from then, and has not heard that it ended.
     pub(super) fn is_whole(&self, departure: Departure) -> bool {
         match self.presence {
-            Presence::AtHome { .. } => true,
+            Presence::AtHome { epoch } => departure.epoch < epoch,
             Presence::Arriving(arriving) => arriving.is_whole(departure),
             Presence::Absent => false,
         }

@@ -1,5 +1,6 @@
 //! Reporting to one home: in its turn, or at once.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -79,7 +80,19 @@ impl Outpost {
         let accounts: Vec<AccountName> =
             reports.accounts.iter().map(|report| report.account.clone()).collect();
         match self.ask_home(home, reports).await {
-            Ok(Answered::Told(told)) => self.take_up(home, told, Some(sent)).await,
+            Ok(Answered::Told(told)) => {
+                let spoken: BTreeSet<AccountName> =
+                    told.iter().map(|told| told.account.clone()).collect();
+                let unheard: Vec<AccountName> =
+                    accounts.into_iter().filter(|account| !spoken.contains(account)).collect();
+                self.take_up(home, told, Some(sent)).await;
+                let mut notes = self.notes();
+                for account in &unheard {
+                    notes.entry(account.clone()).or_default().note_answered();
+                }
+                // Of what home does not speak it does not know yet: asking on and on is of no use.
+                return has_more && unheard.is_empty();
+            }
             Ok(_) => tracing::warn!(%home, "reports were answered with something else"),
             Err(error) => {
                 tracing::debug!(%home, %error, "reports were not taken");
@@ -87,10 +100,9 @@ impl Outpost {
                 for account in accounts {
                     notes.entry(account).or_default().note_answered();
                 }
-                return false;
             }
         }
-        has_more
+        false
     }
 
     /// Has reports booked, in another region or in this one.
