@@ -82,7 +82,8 @@ impl Regions {
             let desk = Arc::new(desk);
             let (links, directory) = (Arc::clone(&links), Arc::clone(&directory));
             let homes = Homes { links, directory, desk: Arc::clone(&desk) };
-            let outpost = Outpost::new((shard, group.clone()), homes, key.clone());
+            let outpost =
+                Outpost::new((shard, group.clone()), homes, key.clone(), settings.retention.keys);
             desks.push(desk);
             outposts.push(Arc::new(outpost));
         }

@@ -59,6 +59,8 @@ pub(crate) struct Outpost {
     directory: Arc<Directory>,
     desk: Arc<Desk>,
     key: VoucherKey,
+    /// How long accounts remember keys that are opened without saying so.
+    key_retention: Span,
     notes: Mutex<BTreeMap<AccountName, AccountNotes>>,
     /// Told when something is to be reported to a home at once.
     urgent: BTreeMap<Region, Notify>,
@@ -70,11 +72,13 @@ impl Outpost {
         (shard, group): (Shard, Group<Ledger>),
         homes: Homes,
         key: VoucherKey,
+        key_retention: Span,
     ) -> Self {
         let Homes { links, directory, desk } = homes;
         let regions = links.others().chain([links.own()]);
         let urgent = regions.map(|region| (region, Notify::new())).collect();
-        Self { shard, group, links, directory, desk, key, notes: Mutex::default(), urgent }
+        let notes = Mutex::default();
+        Self { shard, group, links, directory, desk, key, key_retention, notes, urgent }
     }
 
     fn notes(&self) -> MutexGuard<'_, BTreeMap<AccountName, AccountNotes>> {
@@ -115,7 +119,7 @@ impl Outpost {
         let command = Command::PassOn {
             account: account.clone(),
             item: Box::new(item),
-            retention: MARK_RETENTION,
+            retention: self.mark_retention(account),
         };
         match self.put(&command, deadline).await? {
             Answer::PassedOn(passed_on) => Ok(passed_on),
@@ -123,6 +127,16 @@ impl Outpost {
                 Err(ProposeError::OutcomeUnknown)
             }
         }
+    }
+
+    /// How long it is remembered that a call was passed on: as long as home remembers keys, as far as
+    /// that is known here. A region without an allocation knows no policy.
+    fn mark_retention(&self, account: &AccountName) -> Span {
+        let of_book = self.group.view(|ledger, _| {
+            let books = ledger.generations(account);
+            books.map(|(_, book)| book.standing().policy.key_retention).max()
+        });
+        of_book.map_or(self.key_retention, |of_book| of_book.max(self.key_retention))
     }
 
     async fn put(&self, command: &Command, deadline: Instant) -> Result<Answer, ProposeError> {
@@ -144,7 +158,3 @@ impl Outpost {
         }
     }
 }
-
-/// How long it is remembered that a call was passed on: as long as home remembers keys unless its
-/// policy says otherwise. A region without an allocation knows no policy.
-const MARK_RETENTION: Span = Span::from_days(1);
