@@ -9,7 +9,6 @@
 
 use purser_api::{Consistency, ProblemCode};
 use purser_ledger::{AccountName, HomeSpan, Item, Outcome, PassedOn, Rejection};
-use purser_raft::ProposeError;
 use purser_types::{Credits, Generation, Region};
 
 use crate::http::astray::{Astray, Found};
@@ -124,14 +123,9 @@ impl Call {
             return Err(Refusal::unreachable(home).into());
         }
         let outpost = regions.outpost(seated.account);
-        let item = seated.item.clone();
-        match outpost.pass_on(seated.account, item, self.meta.deadline).await {
-            Ok(PassedOn::ToHome) => Err(Elsewhere::Region(home)),
-            Ok(PassedOn::Decided(generation)) => self.decide_in_book(seated, generation).await,
-            Err(ProposeError::NotLeader { leader }) => Err(Elsewhere::Leader(leader)),
-            // Whether it was noted or not, nothing was decided.
-            Err(ProposeError::OutcomeUnknown) => Err(Refusal::not_ready().into()),
-            Err(error) => Err(Refusal::of_propose(&error).into()),
+        match self.note_passing(outpost, seated.account, seated.item.clone()).await? {
+            PassedOn::ToHome => Err(Elsewhere::Region(home)),
+            PassedOn::Decided(generation) => self.decide_in_book(seated, generation).await,
         }
     }
 

@@ -215,6 +215,22 @@ impl Call {
         }
     }
 
+    /// Notes durably that an item goes to home (R10); or finds that a book here has decided it.
+    pub(crate) async fn note_passing(
+        &self,
+        outpost: &Outpost,
+        account: &AccountName,
+        item: Item,
+    ) -> Result<PassedOn, Elsewhere> {
+        match outpost.pass_on(account, item, self.meta.deadline).await {
+            Ok(passed_on) => Ok(passed_on),
+            Err(ProposeError::NotLeader { leader }) => Err(Elsewhere::Leader(leader)),
+            // Whether it was noted or not, nothing was decided.
+            Err(ProposeError::OutcomeUnknown) => Err(Refusal::not_ready().into()),
+            Err(error) => Err(Refusal::of_propose(&error).into()),
+        }
+    }
+
     /// Notes durably that an item goes to home, before the whole call does. Refuses one that was decided
     /// here under the same key.
     pub(crate) async fn note_for_home(
@@ -225,18 +241,18 @@ impl Call {
     ) -> Result<(), NotDone> {
         let outpost = regions.outpost(account);
         loop {
-            match outpost.pass_on(account, item.clone(), self.meta.deadline).await {
+            match self.note_passing(outpost, account, item.clone()).await {
                 Ok(PassedOn::ToHome) => return Ok(()),
                 Ok(PassedOn::Decided(_)) => {
                     let detail = "an item was decided in this region before, by itself";
                     return Err(Refusal::new(ProblemCode::KeyReused, detail).into());
                 }
-                Err(ProposeError::NotLeader { leader }) => {
+                Err(Elsewhere::Leader(leader)) => {
                     let group = self.api.groups().of(account);
                     self.elsewhere(group, leader, self.effect).await?;
                 }
-                Err(ProposeError::OutcomeUnknown) => return Err(Refusal::not_ready().into()),
-                Err(error) => return Err(Refusal::of_propose(&error).into()),
+                Err(Elsewhere::Region(_)) => return Err(Refusal::not_ready().into()),
+                Err(Elsewhere::Refused(refusal)) => return Err(refusal.into()),
             }
         }
     }
@@ -375,23 +391,18 @@ impl Spending<'_> {
             self.record(SpendOutcome::Unreachable);
             return Err(Refusal::unreachable(*home).into());
         }
-        let noting = outpost.pass_on(seated.account, seated.item.clone(), call.meta.deadline);
-        match noting.await {
-            Ok(PassedOn::ToHome) => {
+        match call.note_passing(outpost, seated.account, seated.item.clone()).await? {
+            PassedOn::ToHome => {
                 if seated.consistency == Consistency::Local {
                     outpost.ask_for_more(seated.account, *home);
                 }
                 self.record(SpendOutcome::PassedOn);
                 Err(Elsewhere::Region(*home))
             }
-            Ok(PassedOn::Decided(generation)) => {
+            PassedOn::Decided(generation) => {
                 let decided = self.decide_here(outpost, generation).await?;
                 Ok(decided.ok_or_else(|| Refusal::internal("a book forgot what it knew"))?)
             }
-            Err(ProposeError::NotLeader { leader }) => Err(Elsewhere::Leader(leader)),
-            // Whether it was noted or not, nothing was decided.
-            Err(ProposeError::OutcomeUnknown) => Err(Refusal::not_ready().into()),
-            Err(error) => Err(Refusal::of_propose(&error).into()),
         }
     }
 }
