@@ -2,42 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Caller, Cluster};
-
-/// Places of the nodes in the cluster.
-const US: usize = 0;
-const EU: usize = 1;
-const AP: usize = 2;
+use crate::abroad::{AP, EU, US, charge, make_local, open_in, read_until, until_cut_off};
+use crate::support::{Caller, Cluster};
 
 const ALLOCATIONS: &str = "/admin/v1/tenants/acme/allocations";
 const TRANSFER: &str = "/admin/v1/tenants/acme/transfer";
 const OVERSPEND: &str = "/admin/v1/overspend";
-
-async fn open_in(caller: &Caller, tenant: &str, home: &str, credits: u64) {
-    let body = json!({ "tenant": tenant, "home": home });
-    caller.post("/admin/v1/tenants", &format!("open-{tenant}"), &body).await.expect(201);
-    let path = format!("/admin/v1/tenants/{tenant}/grants");
-    let body = json!({ "amount": credits });
-    caller.post(&path, &format!("grant-{tenant}"), &body).await.expect(201);
-}
-
-async fn charge(caller: &Caller, tenant: &str, key: &str, amount: u64) -> Answer {
-    let path = format!("/v1/tenants/{tenant}/charges");
-    caller.post(&path, key, &json!({ "amount": amount })).await
-}
-
-/// Charges one credit after another until the region decides by itself; gives what was spent.
-async fn make_local(caller: &Caller, tenant: &str, region: &str) -> u64 {
-    let by = format!("region={region}, role=allocation");
-    let mut spent = 0;
-    loop {
-        let answer = charge(caller, tenant, &format!("{region}-{spent}"), 1).await.expect(201);
-        spent += 1;
-        if answer.header("purser-decided-by") == by {
-            return spent;
-        }
-    }
-}
 
 /// Spends all that a region that is cut off has left; gives how much that was.
 async fn spend_alone(caller: &Caller, tenant: &str) -> u64 {
@@ -54,16 +24,6 @@ async fn spend_alone(caller: &Caller, tenant: &str) -> u64 {
         }
     }
     spent
-}
-
-/// Asks again and again until the answer is as wished. Fails with the test's time limit if it never is.
-async fn read_until(caller: &Caller, path: &str, is_it: impl Fn(&Value) -> bool) -> Answer {
-    loop {
-        let answer = caller.get(path).await;
-        if answer.status == 200 && is_it(&answer.body) {
-            return answer;
-        }
-    }
 }
 
 /// The allocation of a region in a list.
@@ -84,19 +44,6 @@ async fn settled(caller: &Caller, tenant: &str, region: &str, used: u64) -> Valu
     let path = format!("/admin/v1/tenants/{tenant}/allocations");
     let listed = read_until(caller, &path, |body| of(body, region)["is_current"] == true).await;
     of(&listed.body, region).clone()
-}
-
-/// Waits until a region that was cut off knows that home is out of reach.
-async fn until_cut_off(caller: &Caller) {
-    for number in 0.. {
-        let body = json!({ "amount": 1_000_000, "consistency": "strict" });
-        let key = format!("probe-{number}");
-        let answer = caller.post("/v1/tenants/acme/charges", &key, &body).await;
-        if answer.status == 503 {
-            answer.expect_problem(503, "home_unreachable");
-            return;
-        }
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

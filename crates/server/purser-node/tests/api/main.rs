@@ -3,6 +3,7 @@
 // Clippy lets tests unwrap where it can see that they are tests.
 #![cfg(test)]
 
+mod abroad;
 mod acts;
 mod allocations;
 mod batches;

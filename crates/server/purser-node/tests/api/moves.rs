@@ -4,21 +4,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 
+use crate::abroad::{AP, EU, US, add_up, decided_by, open_in};
 use crate::support::{Answer, Caller, Cluster};
 
-/// Places of the nodes in the cluster.
-const US: usize = 0;
-const EU: usize = 1;
-const AP: usize = 2;
-
+/// What acme is granted.
 const CREDITS: u64 = 100_000;
-
-async fn open(caller: &Caller) {
-    let body = json!({ "tenant": "acme", "home": "us" });
-    caller.post("/admin/v1/tenants", "open", &body).await.expect(201);
-    let body = json!({ "amount": CREDITS });
-    caller.post("/admin/v1/tenants/acme/grants", "grant", &body).await.expect(201);
-}
 
 async fn charge(caller: &Caller, key: &str, consistency: &str) -> Answer {
     let body = json!({ "amount": 1, "consistency": consistency });
@@ -43,10 +33,6 @@ async fn until_placed(caller: &Caller, is_it: impl Fn(&Value) -> bool) -> Value 
             return placed;
         }
     }
-}
-
-fn decided_by(answer: &Answer) -> &str {
-    answer.header("purser-decided-by")
 }
 
 /// Spends until the region decides by itself; gives how much that took.
@@ -103,33 +89,12 @@ impl Load {
     }
 }
 
-/// Waits until home has booked `used` and holds `held`, and checks that no credit is lost.
-async fn settled(caller: &Caller, used: u64, held: u64) -> Answer {
-    let (used_text, held_text) = (used.to_string(), held.to_string());
-    loop {
-        let answer = caller.get("/v1/tenants/acme/balance").await.expect(200);
-        if answer.text("/used") != used_text || answer.text("/held") != held_text {
-            continue;
-        }
-        let out: u64 = answer.body["allocated"]
-            .as_object()
-            .unwrap()
-            .values()
-            .map(|amount| amount.as_str().unwrap().parse::<u64>().unwrap())
-            .sum();
-        let available: u64 = answer.text("/available").parse().unwrap();
-        assert_eq!(available + out + used + held, CREDITS, "{:#}", answer.body);
-        assert_eq!(answer.text("/debt"), "0");
-        return answer;
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_home_moves_under_load_and_back_and_nobody_is_refused() {
     let cluster = Cluster::of_regions().await;
     let callers = [US, EU, AP].map(|place| cluster.caller(place, "root"));
     let [us, eu, ap] = &callers;
-    open(us).await;
+    open_in(us, "acme", "us", CREDITS).await;
     let once = charge(us, "once", "strict").await.expect(201);
     let body = json!({ "amount": 10, "consistency": "strict" });
     let hold = us.post("/v1/tenants/acme/holds", "hold", &body).await.expect(201);
@@ -172,13 +137,13 @@ async fn a_home_moves_under_load_and_back_and_nobody_is_refused() {
     let captured = us.post(&path, "capture-regional", &json!({})).await.expect(200);
     assert_eq!(decided_by(&captured), "region=eu, role=allocation");
     spent += 1;
-    settled(us, spent, 0).await;
+    add_up(us, (spent, 0), CREDITS).await;
     // The new home has no allocation of its own.
     until_given_back(ap).await;
     spent += Load::move_under(&callers, "us", "back").await;
     let again = charge(ap, "once", "strict").await.expect(201);
     assert_eq!((again.bytes, again.status), (once.bytes, 201));
-    let balance = settled(eu, spent, 0).await;
+    let balance = add_up(eu, (spent, 0), CREDITS).await;
     assert_eq!(balance.text("/granted"), CREDITS.to_string());
     let strict = charge(eu, "last", "strict").await.expect(201);
     assert_eq!((decided_by(&strict), strict.header("purser-bound")), ("region=us, role=home", "0"));
@@ -189,7 +154,7 @@ async fn a_home_moves_under_load_and_back_and_nobody_is_refused() {
 async fn a_move_to_a_region_that_is_cut_off_is_given_up() {
     let cluster = Cluster::of_regions().await;
     let [us, eu, ap] = [US, EU, AP].map(|place| cluster.caller(place, "root"));
-    open(&us).await;
+    open_in(&us, "acme", "us", CREDITS).await;
     charge(&us, "before", "strict").await.expect(201);
     cluster.cut(EU);
     // Who leads Placement may be cut off as well, and then it takes a while until somebody does.
@@ -199,12 +164,12 @@ async fn a_move_to_a_region_that_is_cut_off_is_given_up() {
     cluster.heal(EU);
     let placed = until_placed(&eu, |placed| placed["state"] == "settled").await;
     assert_eq!(placed["home"], "us");
-    settled(&us, 2, 0).await;
+    add_up(&us, (2, 0), CREDITS).await;
     // It can be asked for again.
     while move_to(&us, "eu").await.status != 200 {}
     let repeated = charge(&eu, "after", "strict").await.expect(201);
     assert_eq!(repeated.bytes, after.bytes);
-    settled(&eu, 2, 0).await;
+    add_up(&eu, (2, 0), CREDITS).await;
     cluster.end().await;
 }
 
@@ -212,7 +177,7 @@ async fn a_move_to_a_region_that_is_cut_off_is_given_up() {
 async fn check_crash(place: usize) {
     let mut cluster = Cluster::of_regions().await;
     let [us, ap] = [US, AP].map(|place| cluster.caller(place, "root"));
-    open(&us).await;
+    open_in(&us, "acme", "us", CREDITS).await;
     let before = charge(&us, "before", "strict").await.expect(201);
     let moving = move_to(&ap, "eu");
     let crashing = async {
@@ -232,7 +197,7 @@ async fn check_crash(place: usize) {
         assert_eq!(decided_by(&strict), by);
         let again = charge(&caller, "before", "strict").await.expect(201);
         assert_eq!(again.bytes, before.bytes);
-        settled(&caller, 2 + u64::try_from(number).unwrap(), 0).await;
+        add_up(&caller, (2 + u64::try_from(number).unwrap(), 0), CREDITS).await;
     }
     cluster.end().await;
 }
@@ -251,7 +216,7 @@ async fn a_move_ends_one_way_or_the_other_though_the_destination_dies_in_it() {
 async fn an_account_that_opens_after_the_move_is_where_the_others_are() {
     let cluster = Cluster::of_regions().await;
     let [us, eu] = [US, EU].map(|place| cluster.caller(place, "root"));
-    open(&us).await;
+    open_in(&us, "acme", "us", CREDITS).await;
     move_to(&us, "eu").await.expect(200);
     let moved = move_to(&us, "eu").await.expect(200);
     assert_eq!(moved.text("/epoch"), "2");
