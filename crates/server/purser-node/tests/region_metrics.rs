@@ -59,7 +59,7 @@ async fn what_is_out_in_regions_and_what_may_be_overspent_is_published() {
     assert!(value(r#"purser_report_age_max_seconds{node="1",region="ap"}"#).is_nan());
     assert_eq!(value(r#"purser_stranded_credits{node="1",region="eu"}"#), 0.0);
     assert!(value(r#"purser_region_spends_total{node="2",outcome="local"}"#) >= 1.0);
-    assert!(value(r#"purser_region_spends_total{node="2",outcome="passed_on"}"#) >= 1.0);
+    assert!(value(r#"purser_region_spends_total{node="2",outcome="no_allocation"}"#) >= 1.0);
     let act = |act: &str| {
         value(&format!(r#"purser_allocation_acts_total{{node="1",act="{act}",region="eu"}}"#))
     };

@@ -11,7 +11,7 @@ use purser_types::{Credits, Region, Span};
 use super::arithmetic::{credits, wide};
 use super::member::{Member, exceeds_twice, with_jitter};
 use super::split::{Claim, split};
-use super::target::{half, runway};
+use super::target::{burst, half, runway};
 use super::{Decision, Known, REPORT_INTERVAL, Share, Tuning};
 use crate::protocol::Mode;
 
@@ -31,6 +31,20 @@ struct Reached<'a> {
     is_new: bool,
     /// What it should have.
     should_have: Credits,
+    /// What of that is for a burst.
+    burst: Credits,
+}
+
+/// What all regions' parts are measured by.
+struct Measure {
+    /// What home has and regions within reach could give back, but for what calls wait for.
+    whole: u128,
+    /// For how long everybody should be able to go on.
+    runway: Span,
+    /// What a region should have for a burst.
+    burst: Credits,
+    /// Whether there is enough for regions that rest.
+    is_ample: bool,
 }
 
 /// How the whole should be shared.
@@ -128,44 +142,58 @@ impl Pool {
     }
 
     fn plan<'a>(&self, known: &'a Known, new_reports: &BTreeSet<Region>) -> Plan<'a> {
+        let measure = self.measure(known);
         let waiting = known.waiting.map_or(Credits::ZERO, |waiting| waiting.credits);
-        let whole = self.whole(known).saturating_sub(wide(waiting));
-        let is_ample = {
-            let all = self.minimum(known, |_share| true);
-            whole >= all.saturating_mul(LAST_CREDITS).saturating_mul(ENOUGH)
+        let home =
+            Claim { weight: known.home.minimum(), wanted: known.home.target(measure.runway) };
+        let claim = |(_region, share): (Region, &Share)| Claim {
+            weight: share.demand.minimum(),
+            wanted: self.wanted(share, &measure),
         };
-        let active = self.reachable(known).filter(|(_, share)| share.demand.is_active(self.tuning));
-        let rates = active.map(|(_region, share)| share.demand.rate.wide());
-        let runway = runway(whole, rates.fold(known.home.rate.wide(), u128::saturating_add));
-        let wanted = |share: &Share| self.wanted(share, whole, runway, is_ample);
-        let home = Claim { weight: known.home.minimum(), wanted: known.home.target(runway) };
-        let claims: Vec<Claim> = self
-            .reachable(known)
-            .map(|(_region, share)| Claim { weight: share.demand.minimum(), wanted: wanted(share) })
-            .chain([home])
-            .collect();
-        let mut parts = split(credits(whole), &claims);
+        let claims: Vec<Claim> = self.reachable(known).map(claim).chain([home]).collect();
+        let mut parts = split(credits(measure.whole), &claims);
         let home = parts.pop().unwrap_or_default();
+        let burst = measure.burst;
         let regions = self.reachable(known).zip(parts).map(|((region, share), should_have)| {
-            Reached { region, share, is_new: new_reports.contains(&region), should_have }
+            Reached { region, share, is_new: new_reports.contains(&region), should_have, burst }
         });
         let budget = known.available.saturating_sub(waiting).saturating_sub(home);
         Plan { regions: regions.collect(), home, budget }
     }
 
+    fn measure(&self, known: &Known) -> Measure {
+        let waiting = known.waiting.map_or(Credits::ZERO, |waiting| waiting.credits);
+        let whole = self.whole(known).saturating_sub(wide(waiting));
+        let active = self.reachable(known).filter(|(_, share)| share.demand.is_active(self.tuning));
+        let rates = active.map(|(_region, share)| share.demand.rate.wide());
+        let total_rate = rates.fold(known.home.rate.wide(), u128::saturating_add);
+        // What calls cost in one region, they may cost in another that has seen fewer.
+        let costs = known.shares.values().map(|share| share.demand.p99_cost);
+        let dear = costs.fold(known.home.p99_cost, Credits::max);
+        let all = self.minimum(known, |_share| true);
+        Measure {
+            whole,
+            runway: runway(whole, total_rate),
+            burst: burst(dear, whole, known.shares.len()),
+            is_ample: whole >= all.saturating_mul(LAST_CREDITS).saturating_mul(ENOUGH),
+        }
+    }
+
     /// What a region would have if there were enough for all.
-    fn wanted(&self, share: &Share, whole: u128, runway: Span, is_ample: bool) -> Credits {
+    fn wanted(&self, share: &Share, measure: &Measure) -> Credits {
         let demand = &share.demand;
         if self.mode != Mode::Local || demand.idle >= self.tuning.end_after {
             return Credits::ZERO;
         }
         if !demand.is_active(self.tuning) {
-            return if is_ample { demand.minimum() } else { Credits::ZERO };
+            let rests = demand.minimum().max(measure.burst);
+            return if measure.is_ample { rests } else { Credits::ZERO };
         }
         // What nobody could pay moves nothing; and a call that costs more than half of the whole is for
         // home to decide.
-        let want = Some(demand.want).filter(|want| wide(*want) <= whole).unwrap_or_default();
-        demand.target(runway).max(want.min(half(credits(whole))))
+        let want = Some(demand.want).filter(|want| wide(*want) <= measure.whole);
+        let want = want.unwrap_or_default().min(half(credits(measure.whole)));
+        demand.target(measure.runway).max(measure.burst).max(want)
     }
 
     fn recalls(&mut self, known: &Known, plan: &Plan<'_>) -> Vec<Decision> {
@@ -248,14 +276,15 @@ impl Reached<'_> {
         self.share.free() < self.share.demand.want
     }
 
-    /// What it lacks, once it runs low: when it might run dry before the answer to its next report, or
-    /// calls wait. Half full is never low, so that a grant is worth its message.
+    /// What it lacks, once it runs low: when it might run dry before the answer to its next report, half
+    /// of what it has for a burst is used, or calls wait. Half full is never low, so that a grant is worth
+    /// its message.
     fn need(&self) -> Credits {
         let demand = &self.share.demand;
         let until_next = with_jitter(REPORT_INTERVAL).as_micros();
         let until_next = until_next.saturating_add(self.share.refill.as_micros());
-        let low =
-            credits(demand.used_in(Span::from_micros(until_next))).min(half(self.should_have));
+        let low = credits(demand.used_in(Span::from_micros(until_next))).max(half(self.burst));
+        let low = low.min(half(self.should_have));
         let low = low.max(demand.want.min(self.should_have));
         if self.share.free() < low {
             self.should_have.saturating_sub(self.share.free())

@@ -16,9 +16,26 @@ const REFILL_STRAYS: u128 = 4;
 
 const SECOND: Span = Span::from_secs(1);
 
+/// How many dear calls a region should be able to serve at once, where there is plenty: calls come in
+/// bursts with long pauses between, and the average of a pause says nothing about the next burst.
+const BURST_CALLS: u128 = 32;
+
+/// All regions together have at most one part in so many of the whole for the sake of bursts.
+const BURST_PARTS: u128 = 8;
+
+/// With less than so many dear calls left, a region does not wait for its turn to report.
+const EARLY_CALLS: u128 = 8;
+
 /// How long everybody should be able to go on: ten seconds, or as long as half of the whole lasts.
 pub(super) fn runway(whole: u128, total_rate: u128) -> Span {
     lasts(whole.wrapping_div(2), total_rate).map_or(RUNWAY_MAX, |time| time.min(RUNWAY_MAX))
+}
+
+/// What each of `regions` should have for a burst of calls that cost up to `p99_cost`, of a whole.
+pub(super) fn burst(p99_cost: Credits, whole: u128, regions: usize) -> Credits {
+    let regions = u128::try_from(regions).unwrap_or(u128::MAX).max(1);
+    let part = whole.checked_div(regions.saturating_mul(BURST_PARTS)).unwrap_or(0);
+    credits(wide(p99_cost).saturating_mul(BURST_CALLS).min(part))
 }
 
 impl Rate {
@@ -44,12 +61,19 @@ impl DemandReport {
     }
 
     /// With less than this, a region reports at once instead of in its turn: what is left lasts until
-    /// the answer is there, but no longer.
+    /// the answer is there, but no longer; or a burst has used most of what there was.
     ///
     /// `refill` is the round trip to home and the standby's acknowledgment. `filled` is what there was
     /// after the last voucher: who was given little does not ask again before half of it is used.
     pub fn low_water(&self, refill: Span, filled: Credits) -> Credits {
-        credits(self.used_in(refill)).min(half(filled))
+        // A burst is over before the rate has risen.
+        let quarter = half(half(filled));
+        let early = match wide(self.p99_cost).saturating_mul(EARLY_CALLS) {
+            // The first calls have not been reported yet.
+            0 => quarter,
+            early => quarter.min(credits(early)),
+        };
+        early.max(credits(self.used_in(refill)).min(half(filled)))
     }
 
     /// What may be used in a time, a dear call included.
@@ -62,8 +86,15 @@ impl DemandReport {
     /// known of its calls.
     #[must_use]
     pub fn with_first_call(self, cost: Credits) -> Self {
-        let known = |known: Credits| if known.is_zero() { cost } else { known };
-        Self { mean_cost: known(self.mean_cost), p99_cost: known(self.p99_cost), ..self }
+        self.with_costs_of(&Self { mean_cost: cost, p99_cost: cost, ..Self::default() })
+    }
+
+    /// The same demand, with what calls cost earlier if it knows of none: what home has accepted before
+    /// there was an allocation, the region's book never saw.
+    #[must_use]
+    pub fn with_costs_of(self, earlier: &Self) -> Self {
+        let Self { mean_cost, p99_cost, .. } = *earlier;
+        if self.p99_cost.is_zero() { Self { mean_cost, p99_cost, ..self } } else { self }
     }
 }
 
@@ -106,8 +137,32 @@ mod tests {
     #[test]
     fn low_water_covers_the_refill_and_is_at_most_half_full() {
         let refill = Span::from_micros(250_000);
-        // 100 × 0.25 + 4 × √(100 × 0.25 × 4) + 20.
-        assert_eq!(demand(100, 4, 20).low_water(refill, amount(1_180)), amount(85));
-        assert_eq!(demand(100, 4, 20).low_water(refill, amount(100)), amount(50));
+        // 1,000 × 0.25 + 4 × √(1,000 × 0.25 × 4) + 20.
+        assert_eq!(demand(1_000, 4, 20).low_water(refill, amount(11_000)), amount(396));
+        assert_eq!(demand(1_000, 4, 20).low_water(refill, amount(600)), amount(300));
+    }
+
+    #[test]
+    fn a_region_asks_early_when_a_burst_has_used_most_of_what_there_was() {
+        let refill = Span::from_micros(250_000);
+        // Eight dear calls; or a quarter, where that is less, and where no cost is known yet.
+        assert_eq!(demand(0, 4, 20).low_water(refill, amount(1_000)), amount(160));
+        assert_eq!(demand(0, 4, 20).low_water(refill, amount(400)), amount(100));
+        assert_eq!(demand(0, 0, 0).low_water(refill, amount(1_000)), amount(250));
+    }
+
+    #[test]
+    fn a_burst_is_thirty_two_dear_calls_or_an_eighth_shared_by_all_regions() {
+        assert_eq!(burst(amount(20), 1_000_000, 4), amount(640));
+        assert_eq!(burst(amount(20), 10_000, 4), amount(312));
+        assert_eq!(burst(amount(20), 10_000, 0), amount(640));
+    }
+
+    #[test]
+    fn a_report_without_calls_does_not_hide_what_the_first_call_cost() {
+        let first = DemandReport::default().with_first_call(amount(7));
+        let costs = |report: DemandReport| (report.mean_cost, report.p99_cost);
+        assert_eq!(costs(DemandReport::default().with_costs_of(&first)), (amount(7), amount(7)));
+        assert_eq!(costs(demand(0, 2, 3).with_costs_of(&first)), (amount(2), amount(3)));
     }
 }

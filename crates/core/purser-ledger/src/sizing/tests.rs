@@ -75,6 +75,24 @@ fn a_region_that_runs_low_is_filled_to_its_target() {
 }
 
 #[test]
+fn a_region_with_few_calls_gets_enough_for_a_burst_of_what_calls_cost_elsewhere() {
+    let mut quiet = share(0, 0);
+    (quiet.demand.idle, quiet.demand.p99_cost) = (Span::ZERO, amount(1));
+    // Its own calls are cheap, and 32 of those in ap come to 160.
+    let decisions = pool().decide(&known(100_000, &[("ap", share(1_143, 100)), ("eu", quiet)]));
+    assert_eq!(decisions, [grant("eu", 160)]);
+    // Where that would be more than an eighth of the whole for both regions, it gets no more than that.
+    let decisions = pool().decide(&known(857, &[("ap", share(1_143, 100)), ("eu", quiet)]));
+    assert_eq!(decisions, [grant("eu", 125)]);
+    // Half of it may be used before there is more.
+    quiet.outstanding = amount(80);
+    assert_eq!(pool().decide(&known(100_000, &[("ap", share(1_143, 100)), ("eu", quiet)])), []);
+    quiet.outstanding = amount(79);
+    let decisions = pool().decide(&known(100_000, &[("ap", share(1_143, 100)), ("eu", quiet)]));
+    assert_eq!(decisions, [grant("eu", 81)]);
+}
+
+#[test]
 fn what_is_held_or_spent_already_does_not_count_as_there() {
     let full = share(1_143, 100);
     let held = Share { held: amount(1_000), ..full };
@@ -104,16 +122,16 @@ fn a_surplus_is_asked_back_after_three_reports_and_once() {
 }
 
 #[test]
-fn an_idle_region_keeps_the_minimum_for_an_hour_and_then_nothing() {
+fn an_idle_region_keeps_enough_for_a_burst_for_an_hour_and_then_nothing() {
     let check = |minutes: u64, available: u64, expected: &[Decision]| {
-        let mut idle = share(50, 0);
+        let mut idle = share(500, 0);
         idle.demand.idle = Span::from_secs(minutes * 60);
         assert_eq!(pool().decide(&known(available, &[("ap", idle)])), expected);
     };
-    check(1, 100_000, &[recall("ap", 20)]);
+    check(1, 100_000, &[recall("ap", 160)]);
     check(60, 100_000, &[recall("ap", 0)]);
     // Where there is not plenty, it keeps nothing at once.
-    check(1, 500, &[recall("ap", 0)]);
+    check(1, 400, &[recall("ap", 0)]);
 }
 
 #[test]
@@ -250,7 +268,7 @@ fn a_steady_demand_makes_a_grant_a_region_in_five_seconds_and_nothing_else() {
     for (region, _rate) in &steady.rates {
         let is_grant_here = |(_, decision): &&(u64, Decision)| matches!(decision, Decision::Grant { region: to, .. } if to == region);
         let grants = steady.decisions.iter().filter(is_grant_here).count();
-        assert!((10..=120).contains(&grants), "{region} had {grants} grants");
+        assert!((5..=120).contains(&grants), "{region} had {grants} grants");
     }
     let only_grants = |(_, decision): &(u64, Decision)| matches!(decision, Decision::Grant { .. });
     assert!(steady.decisions.iter().all(only_grants), "{:?}", steady.decisions);

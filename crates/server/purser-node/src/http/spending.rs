@@ -24,7 +24,7 @@ use crate::http::problem::{Decided, NotDone, Refusal};
 use crate::http::routing::Decision;
 use crate::http::seat::Seat;
 use crate::metrics::SpendOutcome;
-use crate::regions::{Chance, Outpost, Regions, bound_of};
+use crate::regions::{Chance, HomeReason, Outpost, Regions, bound_of};
 
 /// The part of a call's time that it may wait for credits that are on their way.
 const WAIT_PART: u32 = 4;
@@ -162,6 +162,7 @@ impl Call {
         let outpost = regions.outpost(account);
         let whole = self.meta.deadline.duration_since(self.meta.received);
         let patience = self.meta.received + whole / SHORT_PART;
+        let mut wanted = None;
         loop {
             let outcome = self.ask_book(seated, generation).await?;
             match (&outcome.result, home) {
@@ -172,7 +173,7 @@ impl Call {
                     if patience <= Instant::now() {
                         return Err(not_granted(*short_by).into());
                     }
-                    outpost.want(account, generation, (*short_by, home));
+                    wanted = outpost.want(account, generation, (*short_by, home), wanted);
                     outpost.wait_for_home(account, patience).await;
                     continue;
                 }
@@ -324,7 +325,8 @@ impl Spending<'_> {
         let mut chance = self.chance(outpost);
         let may_wait = self.seated.consistency == Consistency::Local
             && self.regions.links().is_reachable(self.home);
-        if chance == Chance::Wait && may_wait {
+        let waits = chance == Chance::Wait && may_wait;
+        if waits {
             let meta = &self.call.meta;
             let patience = meta.received + meta.deadline.duration_since(meta.received) / WAIT_PART;
             outpost.wait_for_home(self.seated.account, patience).await;
@@ -333,10 +335,18 @@ impl Spending<'_> {
         if let Chance::Here(generation) = chance
             && let Some(decision) = self.decide_here(outpost, generation).await?
         {
-            self.record(SpendOutcome::Local);
+            self.record(if waits { SpendOutcome::Waited } else { SpendOutcome::Local });
             return Ok(decision);
         }
-        self.note(outpost).await
+        let reason = match (self.seated.consistency, chance) {
+            (Consistency::Strict, _) => SpendOutcome::Strict,
+            (Consistency::Local, Chance::Home(reason)) => SpendOutcome::PassedOn(reason),
+            // What was there when it was looked at is gone.
+            (Consistency::Local, Chance::Here(_) | Chance::Wait) => {
+                SpendOutcome::PassedOn(HomeReason::Short)
+            }
+        };
+        self.note(outpost, reason).await
     }
 
     fn chance(&self, outpost: &Outpost) -> Chance {
@@ -385,7 +395,7 @@ impl Spending<'_> {
     }
 
     /// Notes durably that the item goes to home; or finds that a book here has decided it.
-    async fn note(&self, outpost: &Outpost) -> Result<Decision, Elsewhere> {
+    async fn note(&self, outpost: &Outpost, reason: SpendOutcome) -> Result<Decision, Elsewhere> {
         let Self { call, regions, home, seated } = self;
         if !regions.links().is_reachable(*home) {
             self.record(SpendOutcome::Unreachable);
@@ -396,7 +406,7 @@ impl Spending<'_> {
                 if seated.consistency == Consistency::Local {
                     outpost.ask_for_more(seated.account, *home);
                 }
-                self.record(SpendOutcome::PassedOn);
+                self.record(reason);
                 Err(Elsewhere::Region(*home))
             }
             PassedOn::Decided(generation) => {

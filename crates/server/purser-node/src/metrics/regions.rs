@@ -11,7 +11,7 @@ use purser_raft::NodeId;
 use purser_types::{Region, Span};
 
 use super::float;
-use crate::regions::AwayTotals;
+use crate::regions::{AwayTotals, HomeReason};
 
 const BOUND: &str = "purser_overspend_bound_credits";
 const CEILING: &str = "purser_overspend_ceiling_credits";
@@ -74,10 +74,14 @@ pub(super) fn describe() {
 /// What became of an authorize or a charge whose account's home is elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SpendOutcome {
-    /// This region decided it, by its own right.
+    /// This region decided it at once, by its own right.
     Local,
-    /// It was passed on to home.
-    PassedOn,
+    /// The same, once credits had come that were on their way.
+    Waited,
+    /// It was passed on to home, who was asked for.
+    Strict,
+    /// It was passed on to home, because this region could not decide it.
+    PassedOn(HomeReason),
     /// The right was short, and home was out of reach.
     Unreachable,
 }
@@ -85,23 +89,40 @@ pub(crate) enum SpendOutcome {
 /// Counts what becomes of spends.
 pub(crate) struct SpendMetrics {
     local: Counter,
-    passed_on: Counter,
+    waited: Counter,
+    strict: Counter,
+    no_allocation: Counter,
+    ordered: Counter,
+    short: Counter,
     unreachable: Counter,
 }
 
 impl SpendMetrics {
     pub(super) fn new(node: &str) -> Self {
         let of = |outcome: &'static str| counter!(SPENDS, "node" => node.to_owned(), "outcome" => outcome);
-        Self { local: of("local"), passed_on: of("passed_on"), unreachable: of("unreachable") }
+        Self {
+            local: of("local"),
+            waited: of("waited"),
+            strict: of("strict"),
+            no_allocation: of("no_allocation"),
+            ordered: of("ordered"),
+            short: of("short"),
+            unreachable: of("unreachable"),
+        }
     }
 
     /// Counts one.
     pub(crate) fn record(&self, outcome: SpendOutcome) {
-        match outcome {
-            SpendOutcome::Local => self.local.increment(1),
-            SpendOutcome::PassedOn => self.passed_on.increment(1),
-            SpendOutcome::Unreachable => self.unreachable.increment(1),
-        }
+        let counter = match outcome {
+            SpendOutcome::Local => &self.local,
+            SpendOutcome::Waited => &self.waited,
+            SpendOutcome::Strict => &self.strict,
+            SpendOutcome::PassedOn(HomeReason::NoAllocation) => &self.no_allocation,
+            SpendOutcome::PassedOn(HomeReason::Ordered) => &self.ordered,
+            SpendOutcome::PassedOn(HomeReason::Short) => &self.short,
+            SpendOutcome::Unreachable => &self.unreachable,
+        };
+        counter.increment(1);
     }
 }
 

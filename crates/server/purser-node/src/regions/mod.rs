@@ -41,7 +41,7 @@ use self::monotonic::Monotonic;
 pub(crate) use self::moving::MoveEnd;
 use self::moving::Moves;
 use self::outpost::Homes;
-pub(crate) use self::outpost::{Chance, Outpost};
+pub(crate) use self::outpost::{Chance, HomeReason, Outpost};
 pub(crate) use self::placement::{Directory, DirectoryError};
 use crate::groups::{Groups, GroupsError};
 use crate::settings::{NodeSettings, RegionSettings};

@@ -9,11 +9,11 @@ use purser_types::Region;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::ReplayError;
+use super::desk::Desk;
 use super::front_door::FrontDoor;
 use super::regional_counts::CutCounts;
 use super::spread::Spread;
-use super::tally::Tally;
+use super::{ReplayError, healing};
 use crate::dev::control::{CUT, HEAL};
 
 /// One cut: `eu:10s..25s`, from the start of the jobs on.
@@ -72,6 +72,8 @@ pub(crate) struct CutMade {
     pub(crate) cut: Cut,
     /// What calls met meanwhile that came in there.
     pub(crate) counts: CutCounts,
+    /// From when it was mended until home had booked what it concerned; nothing if that took too long.
+    pub(crate) booked_after: Option<Duration>,
 }
 
 impl Cuts {
@@ -114,8 +116,9 @@ impl Cuts {
         &self,
         cut: Cut,
         place: usize,
-        tally: &Tally,
+        desk: &Desk,
     ) -> Result<CutMade, ReplayError> {
+        let tally = desk.caller().tally();
         let region = json!({ "region": cut.region.as_str() });
         let from = Instant::now();
         self.front_door.control(CUT, &region).await?;
@@ -123,8 +126,10 @@ impl Cuts {
         sleep(cut.until.saturating_sub(cut.from)).await;
         let counts = tally.lock().regional.cuts.remove(&place).unwrap_or_default();
         self.front_door.control(HEAL, &region).await?;
-        tally.lock().regional.cut_times.push((from, Instant::now()));
-        Ok(CutMade { cut, counts })
+        let mended_at = Instant::now();
+        tally.lock().regional.cut_times.push((from, mended_at));
+        let booked_after = healing::wait_until_booked(desk, cut.region, mended_at).await?;
+        Ok(CutMade { cut, counts, booked_after })
     }
 }
 

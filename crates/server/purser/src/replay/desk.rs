@@ -229,6 +229,7 @@ fn count_regional(
     counts.note_bound(sent.bound);
     let Some(entrance) = outgoing.call.entrance else { return };
     let is_here = spread.place_of(&by.region) == Some(entrance);
+    counts.passed_on += u64::from(!is_here);
     if let Some(cut) = counts.cuts.get_mut(&entrance) {
         cut.count_decided(by, is_here);
     }

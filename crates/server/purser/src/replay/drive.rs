@@ -127,7 +127,7 @@ async fn task(desk: Arc<Desk>, plan: Arc<Plan>, faults: Faults, what: Due, due: 
         Due::Cut(cut) => {
             let place = desk.spread().and_then(|spread| spread.place_of(&cut.region));
             match (faults.cuts, place) {
-                (Some(cuts), Some(place)) => Ended::Cut(cuts.make(cut, place, tally).await),
+                (Some(cuts), Some(place)) => Ended::Cut(cuts.make(cut, place, &desk).await),
                 (None, _) | (_, None) => Ended::Other,
             }
         }

@@ -26,6 +26,7 @@ mod desk;
 mod difference;
 mod drive;
 mod front_door;
+mod healing;
 mod job;
 mod journal;
 mod outage;
@@ -45,6 +46,7 @@ pub(crate) mod test_node;
 #[cfg(test)]
 mod tests;
 mod trace;
+mod traffic;
 mod verify;
 mod wire;
 
@@ -68,6 +70,7 @@ use self::spread::Spread;
 use self::tally::Tally;
 use self::target::Target;
 use self::trace::TraceError;
+use self::traffic::Counters;
 use self::wire::{Refusal, WireError};
 use crate::cli::SECONDS_MAX;
 use crate::failure::CommandError;
@@ -146,6 +149,15 @@ pub(crate) struct Args {
         value_parser = clap::value_parser!(u32).range(1..=1_000_000),
     )]
     supply: u32,
+    /// How much home may take back from regions that it does not hear of for longer than their lease, in
+    /// percent of what a tenant has at first. Nothing if it is 0: then regions keep what they have.
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        default_value_t = 0,
+        value_parser = clap::value_parser!(u32).range(..=1_000),
+    )]
+    take_back: u32,
     /// Where there are several regions: the share of authorizes and charges that home must decide.
     #[arg(
         long,
@@ -276,7 +288,8 @@ async fn replay(args: Args, output: &Output) -> Result<Report, ReplayError> {
     let mut requests = trace::read(&args.traces)?;
     requests.truncate(args.limit.map_or(usize::MAX, NonZeroUsize::get));
     let Args { tenants, zipf, seed, speed, supply: supply_percent, .. } = args;
-    let plan = PlanSettings { tenants, zipf, seed, speed, supply_percent };
+    let take_back_percent = args.take_back;
+    let plan = PlanSettings { tenants, zipf, seed, speed, supply_percent, take_back_percent };
     let plan = Arc::new(Plan::new(&requests, plan));
     let tally = Arc::new(Tally::default());
     let settings = CallerSettings {
@@ -292,7 +305,7 @@ async fn replay(args: Args, output: &Output) -> Result<Report, ReplayError> {
     let faults = faults(&args, &target, spread.as_ref(), plan.length)?;
     let settings = target.settings(settings);
     let listener = spread.as_ref().map(|_| Listener::start(&settings));
-    let caller = Caller::new(settings, Arc::clone(&tally));
+    let caller = Caller::new(settings.clone(), Arc::clone(&tally));
     let run = args.run.unwrap_or_else(|| format!("r{:x}", setup::wall_time().as_millis()));
     let names = plan.tenants.iter().map(|tenant| tenant.name.as_str());
     let desk = Arc::new(Desk::new(caller, run.clone(), names, spread)?);
@@ -303,10 +316,12 @@ async fn replay(args: Args, output: &Output) -> Result<Report, ReplayError> {
     progress.finish(plan.tenants.len());
     let set_up = tally.lock().decided_count();
 
+    let before = Counters::read(&settings).await?;
     let progress = output.progress("requests replayed", Some(count(plan.jobs.len())));
     let driven = drive::drive(&desk, &plan, &faults, &progress).await?;
     progress.finish(format_args!("{} in {:.1} s", plan.jobs.len(), driven.took.as_secs_f64()));
     let counts = tally.lock().clone();
+    let traffic = Counters::read(&settings).await?.since(&before);
 
     wait_for_lots(lots_over, output).await;
     let progress = output.progress("tenants compared", Some(count(plan.tenants.len())));
@@ -315,7 +330,7 @@ async fn replay(args: Args, output: &Output) -> Result<Report, ReplayError> {
     let regions = match listener {
         Some(listener) => {
             let overspend = listener.end().await;
-            Some(RegionsReport::new(&desk, &counts, &driven, overspend))
+            Some(RegionsReport::new(&desk, (&counts, traffic), &driven, overspend))
         }
         None => None,
     };

@@ -28,6 +28,8 @@ pub(crate) struct PlanSettings {
     pub(crate) speed: u32,
     /// What a tenant has at most, in percent of what its requests can take. At least 1.
     pub(crate) supply_percent: u32,
+    /// How much home may take back from regions, in percent of what the tenant has at first.
+    pub(crate) take_back_percent: u32,
 }
 
 /// What will be asked for.
@@ -106,7 +108,7 @@ impl Plan {
         }
         let mut plan = Self { tenants: Vec::new(), jobs, top_ups: Vec::new(), length };
         for (name, demand) in names.list.into_iter().zip(demands) {
-            plan.add_tenant(name, demand, settings.supply_percent, &mut random);
+            plan.add_tenant(name, demand, &settings, &mut random);
         }
         plan.top_ups.sort_by_key(|top_up| top_up.due);
         plan
@@ -114,9 +116,15 @@ impl Plan {
 
     /// Gives a tenant what it needs, or too little on purpose: one in twenty runs dry and buys
     /// more later.
-    fn add_tenant(&mut self, name: String, demand: u64, percent: u32, random: &mut Random) {
+    fn add_tenant(
+        &mut self,
+        name: String,
+        demand: u64,
+        settings: &PlanSettings,
+        random: &mut Random,
+    ) {
         let runs_dry = demand > 0 && random.happens(50);
-        let percent = if runs_dry { 40 } else { u64::from(percent) };
+        let percent = if runs_dry { 40 } else { u64::from(settings.supply_percent) };
         let supply = (demand.saturating_mul(percent) / 100).max(1);
         if runs_dry {
             let due = self.length.mul_f64(0.6);
@@ -124,7 +132,8 @@ impl Plan {
         }
         let debt_limit = if random.happens(250) { demand / 10 } else { 0 };
         let regrant_days = NonZeroU16::new(7).filter(|_| random.happens(200));
-        let opening = Opening { debt_limit, regrant_days };
+        let takeback_cap = supply.saturating_mul(settings.take_back_percent.into()) / 100;
+        let opening = Opening { debt_limit, regrant_days, takeback_cap };
         let lots = self.lots(supply, random);
         self.tenants.push(TenantPlan { name, opening, lots });
     }
@@ -195,7 +204,7 @@ mod tests {
     }
 
     fn settings(tenants: u32, zipf: f64, seed: u64) -> PlanSettings {
-        PlanSettings { tenants, zipf, seed, speed: 100, supply_percent: 130 }
+        PlanSettings { tenants, zipf, seed, speed: 100, supply_percent: 130, take_back_percent: 0 }
     }
 
     fn plan(seed: u64) -> Plan {

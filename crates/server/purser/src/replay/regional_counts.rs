@@ -17,6 +17,8 @@ pub(crate) struct RegionalCounts {
     pub(crate) later: LocalShare,
     /// Those of them in regions that are not the tenant's home, of tenants that are not left to run dry.
     pub(crate) later_away: LocalShare,
+    /// Calls that were decided in another region than the one where they came in.
+    pub(crate) passed_on: u64,
     /// The largest overspend bound that any answer stated.
     pub(crate) bound_max: Option<u64>,
     /// The cuts that are made just now, by the place of their region.

@@ -97,7 +97,8 @@ async fn ask_each(settings: &CallerSettings) -> Result<Nodes, ReplayError> {
     Ok(nodes)
 }
 
-async fn ask(
+/// What one address answers to a read.
+pub(super) async fn ask(
     settings: &CallerSettings,
     address: &Address,
     path: &str,

@@ -259,7 +259,8 @@ where
     }
 }
 
-async fn read<T: AnswerBody>(
+/// Reads something at a region.
+pub(super) async fn read<T: AnswerBody>(
     desk: &Desk,
     path: String,
     entrance: Option<usize>,

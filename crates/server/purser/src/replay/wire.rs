@@ -5,10 +5,10 @@ use hyper::StatusCode;
 use purser_api::{
     AuthorizeRequest, Buckets, CallAmount, CaptureAmount, CaptureAnswer, CaptureRequest,
     ChargeAnswer, ChargeRequest, Consistency, GrantAnswer, GrantRequest, HoldAnswer, IfExpired,
-    InvalidText, LotCategory, OpenTenantRequest, PolicyRequest, Problem, Reason, ReclaimAnswer,
-    ReclaimRequest, RefundAnswer, RefundExpired, RefundRequest, RegionName, RegrantDays,
-    ReleaseRequest, SequenceNumber, Subject, TenantAnswer, TenantName, TtlOutOfRange, TtlSeconds,
-    VoidAnswer, VoidRequest, paths,
+    InvalidText, LotCategory, OnExpiry, OpenTenantRequest, PolicyRequest, Problem, Reason,
+    ReclaimAnswer, ReclaimRequest, RefundAnswer, RefundExpired, RefundRequest, RegionName,
+    RegrantDays, ReleaseRequest, SequenceNumber, Subject, TenantAnswer, TenantName, TtlOutOfRange,
+    TtlSeconds, VoidAnswer, VoidRequest, paths,
 };
 use purser_client::AnswerBody;
 use purser_types::{Credits, CreditsError, Region, Span, TenantId};
@@ -202,9 +202,13 @@ fn open_request(
     home: Option<Region>,
 ) -> Result<OpenTenantRequest, WireError> {
     let regrant = |days| RefundExpired::RegrantDays(RegrantDays(days));
+    let cap = Some(opening.takeback_cap).filter(|cap| *cap > 0);
+    let takeback_cap = cap.map(Credits::from_u64).transpose()?.map(Into::into);
     let policy = PolicyRequest {
         debt_limit: Some(Credits::from_u64(opening.debt_limit)?.into()),
         refund_expired: opening.regrant_days.map(regrant),
+        on_expiry: takeback_cap.is_some().then_some(OnExpiry::TakeBack),
+        takeback_cap,
         ..PolicyRequest::default()
     };
     let tenant = TenantName(tenant.clone());

@@ -111,7 +111,7 @@ impl Home {
         out.spent = report.spent;
         out.returned = report.returned;
         out.held = report.held;
-        out.demand = report.demand;
+        out.demand = report.demand.with_costs_of(&out.demand);
         if report.recall == out.recall.0 {
             self.pool.answered(name(region));
         }

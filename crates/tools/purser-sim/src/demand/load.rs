@@ -51,6 +51,11 @@ impl Load {
         }
     }
 
+    /// How long after one call of a burst the next one comes.
+    pub(super) fn between(&mut self) -> Span {
+        self.exponential(millis(100))
+    }
+
     pub(super) fn account(&mut self) -> usize {
         let drawn = self.rng.u64(0..self.ends.last().copied().unwrap_or(1));
         self.ends.partition_point(|end| *end <= drawn)

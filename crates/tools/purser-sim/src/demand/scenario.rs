@@ -23,8 +23,10 @@ pub struct Scenario {
     pub seconds: u64,
     /// How long it is quiet afterwards, in seconds.
     pub rest_seconds: u64,
-    /// Calls a second, by region and second.
+    /// Calls a second, by region and second; where they come in bursts, bursts a second.
     pub rate: fn(usize, u64) -> u64,
+    /// How many calls of one account come at a time, a tenth of a second apart on average.
+    pub burst: u64,
     /// A region that cannot be reached for a while.
     pub cut: Option<Cut>,
     /// Credits that arrive later.
@@ -75,6 +77,7 @@ impl Scenario {
         seconds: 300,
         rest_seconds: 120,
         rate: |_region, _second| 20,
+        burst: 1,
         cut: None,
         top_up: None,
         dear: None,
@@ -94,6 +97,19 @@ impl Scenario {
     pub const BURST: Self = Self {
         name: "burst 10×",
         rate: |_region, second| if (120..180).contains(&second) { 200 } else { 20 },
+        ..Self::STEADY
+    };
+
+    /// Two hundred accounts that are rich for what they use, and call in bursts with long pauses between.
+    /// One call costs up to fifty times as much as another.
+    pub const FITFUL: Self = Self {
+        name: "fitful tenants",
+        accounts: 200,
+        credits: 1_000_000,
+        cost_max: 50,
+        seconds: 600,
+        rate: |_region, _second| 5,
+        burst: 8,
         ..Self::STEADY
     };
 
@@ -138,9 +154,10 @@ impl Scenario {
     };
 
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::STEADY,
         Self::ZIPF,
+        Self::FITFUL,
         Self::BURST,
         Self::MOVING,
         Self::LAST,

@@ -6,7 +6,7 @@ use purser_ledger::Tuning;
 use purser_types::Span;
 
 use super::Method;
-use super::agenda::Agenda;
+use super::agenda::{Agenda, after};
 use super::book::{Book, BookReport, Voucher};
 use super::figures::Figures;
 use super::home::{Home, Queued};
@@ -47,6 +47,12 @@ pub(super) enum Event {
     },
     Call {
         region: usize,
+    },
+    /// The next of so many calls that are left of a burst.
+    CallOfBurst {
+        account: usize,
+        region: usize,
+        left: u64,
     },
     /// A region's report in its turn, unless it has made that report already.
     Report {
@@ -190,6 +196,9 @@ impl<'a> World<'a> {
     fn happen(&mut self, event: Event) {
         match event {
             Event::Call { region } => self.call(region),
+            Event::CallOfBurst { account, region, left } => {
+                self.call_of_burst(account, region, left);
+            }
             Event::DearCall { region, cost } => self.call_for(0, region, cost),
             Event::Report { region, number } => self.report_in_turn(region, number),
             Event::Flush { region } => self.flush(region),
@@ -214,8 +223,17 @@ impl<'a> World<'a> {
             return;
         }
         let account = self.load.account();
+        self.call_of_burst(account, region, self.scenario.burst);
+    }
+
+    /// A call, and after a while the rest of its burst.
+    fn call_of_burst(&mut self, account: usize, region: usize, left: u64) {
         let cost = self.load.cost(self.scenario);
         self.call_for(account, region, cost);
+        if left > 1 {
+            let next = after(self.now, self.load.between());
+            self.agenda.plan(next, Event::CallOfBurst { account, region, left: left - 1 });
+        }
     }
 
     fn call_for(&mut self, account: usize, region: usize, cost: u64) {

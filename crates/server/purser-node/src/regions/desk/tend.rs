@@ -93,7 +93,7 @@ impl Desk {
         let mut state = self.state();
         let known = self.known(&mut state, account);
         let heard = known.heard_mut(owner.region, now);
-        heard.demand = demand;
+        heard.demand = demand.with_costs_of(&heard.demand);
         heard.reports = heard.reports.saturating_add(1);
         (heard.at, heard.refill) = (now, refill);
         if asked.is_some_and(|asked| asked <= answered) {

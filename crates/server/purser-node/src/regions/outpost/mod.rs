@@ -30,7 +30,7 @@ use purser_types::{Generation, Owner, Region, Span};
 use tokio::sync::Notify;
 
 use self::notes::AccountNotes;
-pub(crate) use self::spend::Chance;
+pub(crate) use self::spend::{Chance, HomeReason};
 use super::desk::Desk;
 use super::links::Links;
 use super::only_result;

@@ -26,6 +26,8 @@ pub(super) struct BookNotes {
     pub(super) demand: Demand,
     /// What was last reported of it.
     pub(super) told: DemandReport,
+    /// How often something was reported of it.
+    pub(super) reports: u64,
     /// How far home has booked; nothing until it has said so.
     pub(super) booked: Option<Sequence>,
     /// Whether home is done with the allocation.
@@ -46,6 +48,7 @@ impl BookNotes {
         Self {
             demand: Demand::new(used(book), now),
             told: DemandReport::default(),
+            reports: 0,
             booked: None,
             is_closed: false,
             lease_until: None,

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use purser_ledger::{Account, AccountName, BookPhase, IDLE_INTERVAL, Mode, REPORT_INTERVAL};
+use purser_ledger::{
+    Account, AccountName, BookPhase, IDLE_INTERVAL, Mode, REPORT_INTERVAL, Report,
+};
 use purser_types::{Generation, HistoryError, Region, Sequence, Span};
 use tokio_util::sync::CancellationToken;
 
@@ -146,16 +148,15 @@ impl Outpost {
         known.home
     }
 
+    /// The reports that are due, as far as there is room in one ask; and whether there is more.
     fn write(&self, home: Region, due: &[Due]) -> Result<(Reports, bool), HistoryError> {
-        let now = self.now();
-        let refill = self.refill(home);
         let (ledger, history) = (self.group.machine(), self.group.history());
-        let mut notes = self.notes();
-        let mut accounts = Vec::new();
+        let mut written = Vec::new();
         let mut bytes = 0_usize;
         let mut is_cut = false;
+        // The history is on disk: calls that are decided meanwhile do not wait for it.
         for one in due {
-            if bytes > ASK_BYTES_MAX || accounts.len() == ASK_ACCOUNTS_MAX {
+            if bytes > ASK_BYTES_MAX || written.len() == ASK_ACCOUNTS_MAX {
                 break;
             }
             let Some(book) = ledger.book(&one.account, one.generation) else { continue };
@@ -166,17 +167,30 @@ impl Outpost {
             let last =
                 after.0.saturating_add(u64::try_from(report.entries.len()).unwrap_or(u64::MAX));
             is_cut |= one.after.is_none() || last < book.head().sequence.0;
-            let (voucher, answered, ..) = book.voucher_heard().unwrap_or_default();
-            let noted = notes.entry(one.account.clone()).or_default().book(book, now);
-            noted.told = noted.demand.report(used(book), now);
-            noted.low_water = noted.told.low_water(refill, noted.filled);
-            noted.reported_at = Some(now);
-            let (account, demand) = (one.account.clone(), noted.told);
-            accounts.push(AccountReport { account, report, voucher, answered, demand });
+            written.push((book, report));
         }
-        let has_more = is_cut || accounts.len() < due.len();
+        let has_more = is_cut || written.len() < due.len();
+        let refill = self.refill(home);
+        let accounts = self.with_demand(written, refill);
         let Shard(shard) = self.shard;
         Ok((Reports { region: self.links.own(), shard, refill, accounts }, has_more))
+    }
+
+    /// Adds to reports what else home is told of their books.
+    fn with_demand(&self, written: Vec<(&Account, Report)>, refill: Span) -> Vec<AccountReport> {
+        let now = self.now();
+        let mut notes = self.notes();
+        let with_demand = written.into_iter().map(|(book, report)| {
+            let (voucher, answered, ..) = book.voucher_heard().unwrap_or_default();
+            let noted = notes.entry(book.name().clone()).or_default().book(book, now);
+            noted.told = noted.demand.report(used(book), now);
+            noted.reports += 1;
+            noted.low_water = noted.told.low_water(refill, noted.filled);
+            noted.reported_at = Some(now);
+            let (account, demand) = (book.name().clone(), noted.told);
+            AccountReport { account, report, voucher, answered, demand }
+        });
+        with_demand.collect()
     }
 
     /// The reports of some accounts, as they would be sent now: the answer to vouchers.

@@ -16,7 +16,18 @@ pub(crate) enum Chance {
     /// Credits are on their way.
     Wait,
     /// It is for home to decide.
-    Home,
+    Home(HomeReason),
+}
+
+/// Why a region does not decide a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HomeReason {
+    /// It has no allocation.
+    NoAllocation,
+    /// Home or an operator has told it not to, or its lease has run out.
+    Ordered,
+    /// It may not spend enough.
+    Short,
 }
 
 impl Outpost {
@@ -41,22 +52,24 @@ impl Outpost {
                 Some((book.right(), book.standing_orders(), book.heard_on_expiry())),
             ))
         });
-        let Some((generation, rights)) = seen else { return Chance::Home };
+        let Some((generation, rights)) = seen else {
+            return Chance::Home(HomeReason::NoAllocation);
+        };
         let Some((right, orders, on_expiry)) = rights else { return Chance::Here(generation) };
         if orders.is_none_or(|(mode, _)| mode != Mode::Local) {
-            return Chance::Home;
+            return Chance::Home(HomeReason::Ordered);
         }
         let notes = self.notes();
         let known = notes.get(account);
         if on_expiry == Some(OnExpiry::TakeBack) && !self.has_lease(known, generation) {
-            return Chance::Home;
+            return Chance::Home(HomeReason::Ordered);
         }
         if cost <= right {
             Chance::Here(generation)
         } else if known.is_some_and(|known| known.is_asking) {
             Chance::Wait
         } else {
-            Chance::Home
+            Chance::Home(HomeReason::Short)
         }
     }
 
@@ -128,21 +141,27 @@ impl Outpost {
     }
 
     /// A hold or charge of this region needs more than its book may spend: home is asked for it at once.
+    /// Returns after how many reports that was; with that number it is not counted twice before it is told.
     pub(crate) fn want(
         &self,
         account: &AccountName,
         generation: Generation,
         (short_by, home): (Credits, Region),
-    ) {
+        wanted: Option<u64>,
+    ) -> Option<u64> {
         let now = self.now();
-        let book = self.group.view(|ledger, _| ledger.book(account, generation).cloned());
-        let Some(book) = book else { return };
+        let book = self.group.view(|ledger, _| ledger.book(account, generation).cloned())?;
         let mut notes = self.notes();
         let known = notes.entry(account.clone()).or_default();
-        known.book(&book, now).demand.wanted(short_by, now);
         known.is_asking = true;
+        let noted = known.book(&book, now);
+        let reports = noted.reports;
+        if wanted != Some(reports) {
+            noted.demand.wanted(short_by, now);
+        }
         drop(notes);
         self.report_soon(home);
+        Some(reports)
     }
 
     /// The bound that home last stated for an account.

@@ -62,6 +62,8 @@ pub(crate) struct Opening {
     /// How many days a lot lives that makes up for a refund into an expired one; none is made if
     /// there is no number.
     pub(crate) regrant_days: Option<NonZeroU16>,
+    /// How much home may take back from regions that are not heard of; none do if it is zero.
+    pub(crate) takeback_cap: u64,
 }
 
 /// See [`Asked::Grant`].

@@ -101,7 +101,7 @@ fn a_release_goes_back_to_the_lots_it_came_from() {
 /// K018.
 #[test]
 fn over_capture_is_refused_or_owed_and_a_grant_pays_debt_first() {
-    let mut account = Account::open(Opening { debt_limit: 30, regrant_days: None });
+    let mut account = Account::open(Opening { debt_limit: 30, ..Opening::default() });
     account.enter(0, &grant(100, None));
     let hold = account.enter(1, &authorize(80));
     let refusal = account.refused(2, &capture(hold, 130));
@@ -121,7 +121,7 @@ fn over_capture_is_refused_or_owed_and_a_grant_pays_debt_first() {
 
 #[test]
 fn debt_beyond_the_limit_is_refused() {
-    let mut account = Account::open(Opening { debt_limit: 29, regrant_days: None });
+    let mut account = Account::open(Opening { debt_limit: 29, ..Opening::default() });
     account.enter(0, &grant(100, None));
     let hold = account.enter(1, &authorize(80));
     account.refused(2, &capture_or_owe(hold, 130));
@@ -180,7 +180,8 @@ fn a_reclaim_after_the_refund_lapsed_takes_from_other_lots() {
 
 #[test]
 fn a_refund_into_an_expired_lot_is_regranted_where_the_policy_says_so() {
-    let mut account = Account::open(Opening { debt_limit: 0, regrant_days: NonZeroU16::new(7) });
+    let mut account =
+        Account::open(Opening { regrant_days: NonZeroU16::new(7), ..Opening::default() });
     account.enter(0, &grant(40, Some(100)));
     let charge = account.enter(50, &Asked::Charge { amount: 40, allow_debt: false });
     let lot = account.enter(110, &refund(charge, 40));

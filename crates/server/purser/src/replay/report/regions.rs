@@ -10,7 +10,8 @@ use super::super::cuts::CutMade;
 use super::super::desk::Desk;
 use super::super::drive::Driven;
 use super::super::overspend::{Overspend, OverspendHeard};
-use super::super::tally::{Counts, Quantiles};
+use super::super::tally::{Counts, Quantiles, to_float};
+use super::super::traffic::Traffic;
 use super::list;
 
 /// The figures of a replay over several regions.
@@ -28,6 +29,12 @@ pub(crate) struct RegionsReport {
     /// The same where the region is not the tenant's home, and the tenant is not one of those that are
     /// left to run dry: the share from allocations.
     local_share_away: Option<f64>,
+    /// Authorizes and charges that were accepted.
+    spends: u64,
+    /// Calls that were decided in another region than the one where they came in.
+    passed_on: u64,
+    /// What nodes said to each other meanwhile.
+    traffic: Traffic,
     /// Calls whose outcome was unknown after an attempt, and that the same key brought to a decision.
     resolved: u64,
     /// Regions that were cut off.
@@ -47,13 +54,15 @@ struct CutReport {
     from_allocations: u64,
     home_unreachable: u64,
     other_retries: BTreeMap<String, u64>,
+    /// See [`CutMade::booked_after`].
+    booked_after_ms: Option<u128>,
 }
 
 impl RegionsReport {
     /// Puts the parts together.
     pub(crate) fn new(
         desk: &Desk,
-        counts: &Counts,
+        (counts, traffic): (&Counts, Traffic),
         driven: &Driven,
         overspend: OverspendHeard,
     ) -> Self {
@@ -65,6 +74,9 @@ impl RegionsReport {
             later_calls: regional.later.all,
             local_share: regional.later.share(),
             local_share_away: regional.later_away.share(),
+            spends: regional.waits.values().map(|waits| waits.quantiles().count).sum(),
+            passed_on: regional.passed_on,
+            traffic,
             resolved: counts.resolved,
             cuts: driven.cuts.iter().map(CutReport::new).collect(),
             bound_stated_max: regional.bound_max,
@@ -97,11 +109,25 @@ impl RegionsReport {
                 share * 100.0
             )?;
         }
+        self.write_traffic(text)?;
         writeln!(text, "resolved   {} unknown outcomes, by the same key", self.resolved)?;
         for cut in &self.cuts {
             cut.write(text)?;
         }
         self.write_overspend(text, overspent)
+    }
+
+    fn write_traffic(&self, text: &mut String) -> std::fmt::Result {
+        let Self { spends, passed_on, traffic, .. } = self;
+        let of_1_000 = |count: u64| to_float(count) * 1_000.0 / to_float(*spends).max(1.0);
+        let messages = traffic.about_allocations();
+        write!(text, "messages   {:.1} for each 1,000 spends: ", of_1_000(messages + passed_on))?;
+        writeln!(text, "{passed_on} calls passed on, and {messages} about allocations")?;
+        for (kind, count) in &traffic.asks {
+            let bytes = traffic.bytes_of_one(kind).unwrap_or_default();
+            writeln!(text, "           {count} {kind}, {bytes} bytes each")?;
+        }
+        writeln!(text, "away       {}", list(&traffic.spends))
     }
 
     fn write_overspend(&self, text: &mut String, overspent: u64) -> std::fmt::Result {
@@ -129,7 +155,7 @@ impl RegionsReport {
 
 impl CutReport {
     fn new(made: &CutMade) -> Self {
-        let CutMade { cut, counts } = made;
+        let CutMade { cut, counts, booked_after } = made;
         Self {
             region: cut.region.to_string(),
             seconds: cut.until.saturating_sub(cut.from).as_secs(),
@@ -137,14 +163,22 @@ impl CutReport {
             from_allocations: counts.from_allocations,
             home_unreachable: counts.home_unreachable,
             other_retries: counts.other_retries.clone(),
+            booked_after_ms: booked_after.map(|time| time.as_millis()),
         }
     }
 
     fn write(&self, text: &mut String) -> std::fmt::Result {
-        let Self { region, seconds, decided, from_allocations, home_unreachable, other_retries } =
-            self;
+        let Self { region, seconds, decided, from_allocations, home_unreachable, .. } = self;
         write!(text, "cut off    {region} for {seconds} s: decided {decided} calls itself, ")?;
         write!(text, "{from_allocations} of them from allocations; refused {home_unreachable} ")?;
-        writeln!(text, "attempts with home_unreachable; other retries: {}", list(other_retries))
+        write!(
+            text,
+            "attempts with home_unreachable; other retries: {}",
+            list(&self.other_retries)
+        )?;
+        match self.booked_after_ms {
+            Some(time) => writeln!(text, "; all booked {time} ms after it was mended"),
+            None => writeln!(text, "; not all booked half a minute after it was mended"),
+        }
     }
 }
