@@ -20,7 +20,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures_util::StreamExt;
 use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
 use purser_ledger::{
     Account, AccountName, Command, Context, Item, Ledger, OnExpiry, Operation, Receipt, Refund,
     Rejection, TakeBack, Target, codec, lease::home_deadline,
@@ -58,6 +60,10 @@ const UNHEARD_AFTER: Span = Span::from_secs(15);
 
 /// How long a region may take to take vouchers up and answer.
 const PUSH_PATIENCE: Duration = Duration::from_secs(3);
+
+/// How many messages with vouchers may be on their way to a region: as many as leave one after the other
+/// in the time that the farthest region takes to answer, at five milliseconds each.
+const PUSHES_AT_ONCE: usize = 64;
 
 /// See the module's documentation.
 pub(crate) struct Desk {
@@ -119,7 +125,8 @@ impl Desk {
         let (region, refill) = (reports.region, reports.refill);
         let now = self.now();
         self.state().heard_at.insert(region, now);
-        let booking = reports.accounts.into_iter().map(|report| self.book_one(report, refill));
+        let booking =
+            reports.accounts.into_iter().map(|report| self.book_one(report, refill, is_answer));
         let told = join_all(booking).await;
         if is_answer {
             return Answered::Told(Vec::new());
@@ -127,7 +134,12 @@ impl Desk {
         Answered::Told(told.into_iter().flatten().collect())
     }
 
-    async fn book_one(&self, reported: AccountReport, refill: Span) -> Option<Told> {
+    async fn book_one(
+        &self,
+        reported: AccountReport,
+        refill: Span,
+        is_answer: bool,
+    ) -> Option<Told> {
         let AccountReport { account, report, voucher, answered, demand } = reported;
         let owner = report.owner;
         if !report.entries.is_empty() || report.is_sealed {
@@ -149,7 +161,15 @@ impl Desk {
         self.note_report(&account, owner, (demand, answered, refill));
         self.note_taken_up(&account, owner, (voucher, answered));
         self.tend(&account).await;
-        self.tell(&account, owner, voucher)
+        let told = self.tell(&account, owner, voucher);
+        // What was to be pushed is in the answer. If that is lost, the next report shows it.
+        if let Some(pushes) = self.state().pushes.get_mut(&owner.region)
+            && told.is_some()
+            && !is_answer
+        {
+            pushes.remove(&(account, owner));
+        }
+        told
     }
 
     /// Undoes holds and charges of closed allocations that had been decided elsewhere before (R10).
@@ -205,36 +225,42 @@ impl Desk {
         only_result(self.group.propose(command, Instant::now() + PATIENCE).await?)
     }
 
-    /// Tells regions what they have not asked for, until `stopping`.
+    /// Tells regions what they have not asked for, until `stopping`. What is decided next does not wait
+    /// for the answer: vouchers may overtake each other.
     pub(crate) async fn push(&self, region: Region, stopping: CancellationToken) {
         let Some(to_push) = self.to_push.get(&region) else { return };
+        let mut under_way = FuturesUnordered::new();
         loop {
+            let may_push = under_way.len() < PUSHES_AT_ONCE;
             tokio::select! {
                 biased;
                 () = stopping.cancelled() => return,
-                () = to_push.notified() => (),
-                () = tokio::time::sleep(LOOK_EVERY) => (),
+                Some(()) = under_way.next() => continue,
+                () = to_push.notified(), if may_push => tokio::time::sleep(COLLECTED).await,
+                () = tokio::time::sleep(LOOK_EVERY), if may_push => (),
             }
-            tokio::time::sleep(COLLECTED).await;
             let accounts = self.take_pushes(region);
-            if accounts.is_empty() {
-                continue;
+            if !accounts.is_empty() {
+                under_way.push(self.push_once(region, accounts));
             }
-            let told = accounts.iter().filter_map(|(account, owner)| {
-                let told = self.tell(account, *owner, 0)?;
-                told.voucher.is_some().then_some(Told { booked: None, ..told })
-            });
-            let Shard(shard) = self.shard;
-            let vouchers = Vouchers { home: self.links.own(), shard, told: told.collect() };
-            let deadline = Instant::now() + PUSH_PATIENCE;
-            let ask = Ask::Vouchers(vouchers);
-            match self.links.ask((region, Some(self.shard)), &ask, deadline).await {
-                Ok(Answered::Reports(reports)) => drop(self.book(reports, true).await),
-                Ok(_) => tracing::warn!(%region, "vouchers were answered with something else"),
-                Err(error) => {
-                    tracing::debug!(%region, %error, "vouchers were not taken");
-                    self.push_again(region, accounts);
-                }
+        }
+    }
+
+    async fn push_once(&self, region: Region, accounts: BTreeSet<(AccountName, Owner)>) {
+        let told = accounts.iter().filter_map(|(account, owner)| {
+            let told = self.tell(account, *owner, 0)?;
+            told.voucher.is_some().then_some(Told { booked: None, ..told })
+        });
+        let Shard(shard) = self.shard;
+        let vouchers = Vouchers { home: self.links.own(), shard, told: told.collect() };
+        let deadline = Instant::now() + PUSH_PATIENCE;
+        let ask = Ask::Vouchers(vouchers);
+        match self.links.ask((region, Some(self.shard)), &ask, deadline).await {
+            Ok(Answered::Reports(reports)) => drop(self.book(reports, true).await),
+            Ok(_) => tracing::warn!(%region, "vouchers were answered with something else"),
+            Err(error) => {
+                tracing::debug!(%region, %error, "vouchers were not taken");
+                self.push_again(region, accounts);
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Reporting to one home: in its turn, or at once.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -177,7 +178,11 @@ impl Outpost {
     }
 
     /// Adds to reports what else home is told of their books.
-    fn with_demand(&self, written: Vec<(&Account, Report)>, refill: Span) -> Vec<AccountReport> {
+    fn with_demand(
+        &self,
+        written: Vec<(&Arc<Account>, Report)>,
+        refill: Span,
+    ) -> Vec<AccountReport> {
         let now = self.now();
         let mut notes = self.notes();
         let with_demand = written.into_iter().map(|(book, report)| {
