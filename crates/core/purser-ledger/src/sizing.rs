@@ -90,6 +90,8 @@ pub struct Share {
 pub struct Waiting {
     /// What they cost in all.
     pub credits: Credits,
+    /// What the one costs whose turn is next.
+    pub first: Credits,
     /// When the last of them came.
     pub since: Span,
 }

@@ -89,6 +89,13 @@ impl Pool {
     /// wait.
     pub fn decide(&mut self, known: &Known) -> Vec<Decision> {
         let new_reports = self.look_at(known);
+        let without_waiting;
+        let known = if self.is_hopeless(known) {
+            without_waiting = Known { waiting: None, ..known.clone() };
+            &without_waiting
+        } else {
+            known
+        };
         let mode = self.choose_mode(known);
         let is_woken = mode == Some(Mode::Local);
         let plan = self.plan(known, &new_reports);
@@ -110,6 +117,14 @@ impl Pool {
         known.shares.iter().map(|(region, share)| (*region, share)).filter(|(region, share)| {
             self.members.get(region).is_none_or(|member| member.is_reachable(share, known.now))
         })
+    }
+
+    /// Whether nobody could pay the call whose turn is next, whatever regions gave back. It is about to be
+    /// refused, and moves nothing: who asks for a billion must not cost others what they have at hand.
+    fn is_hopeless(&self, known: &Known) -> bool {
+        let out = self.reachable(known).map(|(_region, share)| wide(share.outstanding));
+        let most = out.fold(wide(known.available), u128::saturating_add);
+        known.waiting.is_some_and(|waiting| wide(waiting.first) > most)
     }
 
     /// What home has and what regions within reach could give back.

@@ -41,6 +41,11 @@ fn known(available: u64, shares: &[(&str, Share)]) -> Known {
     }
 }
 
+/// One call that came at the start.
+fn waiting(credits: u64) -> Waiting {
+    Waiting { credits: amount(credits), first: amount(credits), since: Span::ZERO }
+}
+
 fn pool() -> Pool {
     Pool::new(Tuning::USUAL, Mode::Local)
 }
@@ -150,7 +155,7 @@ fn another_region_that_is_short_is_helped_by_the_largest_surplus() {
 #[test]
 fn what_waiting_calls_need_is_not_granted_away() {
     let mut known = known(1_000, &[("ap", share(0, 100)), ("eu", share(5_000, 100))]);
-    known.waiting = Some(Waiting { credits: amount(900), since: Span::ZERO });
+    known.waiting = Some(waiting(900));
     assert_eq!(pool().decide(&known), [recall("eu", 1_143), grant("ap", 100)]);
 }
 
@@ -158,7 +163,7 @@ fn what_waiting_calls_need_is_not_granted_away() {
 fn a_call_that_home_cannot_serve_recalls_from_all_at_once() {
     let shares = [("ap", share(1_000, 100)), ("eu", share(2_000, 100)), ("us", share(0, 100))];
     let mut known = known(10, &shares);
-    known.waiting = Some(Waiting { credits: amount(1_010), since: Span::ZERO });
+    known.waiting = Some(waiting(1_010));
     let mut pool = Pool::new(Tuning::USUAL, Mode::Strict);
     assert_eq!(pool.decide(&known), [recall("eu", 0), recall("ap", 0)]);
     assert_eq!(pool.shortfall(&known, amount(1_010), Span::ZERO), Shortfall::Recalling);
@@ -174,6 +179,18 @@ fn a_call_that_home_cannot_serve_recalls_from_all_at_once() {
     // For a call that came after the question was sent, the answer says too little.
     let later = Span::from_micros(1);
     assert_eq!(pool.shortfall(&known, amount(1_011), later), Shortfall::Recalling);
+}
+
+#[test]
+fn a_call_that_nobody_could_pay_asks_nothing_back() {
+    let shares = [("ap", share(1_143, 100)), ("eu", share(1_143, 100))];
+    let mut known = known(10_000, &shares);
+    known.waiting = Some(waiting(12_287));
+    assert_eq!(pool().decide(&known), []);
+    assert_eq!(pool().shortfall(&known, amount(12_287), Span::ZERO), Shortfall::Exhausted);
+    // One credit less might be found, though others wait behind it that are too many.
+    known.waiting = Some(Waiting { first: amount(12_286), ..waiting(20_000) });
+    assert_eq!(pool().decide(&known), [recall("ap", 0), recall("eu", 0)]);
 }
 
 #[test]
@@ -331,6 +348,7 @@ fn any_known() -> impl Strategy<Value = Known> {
             shares: shares.into_iter().map(|(name, share)| (region(&name), share)).collect(),
             waiting: waiting.map(|(credits, since)| Waiting {
                 credits: amount(credits),
+                first: amount(credits.div_ceil(2)),
                 since: Span::from_secs(since),
             }),
         }

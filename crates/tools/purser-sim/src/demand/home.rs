@@ -90,13 +90,18 @@ impl Home {
             (name(*region), share)
         };
         let cost = self.queue.iter().map(|queued| queued.call.cost).sum();
-        let last = self.queue.back();
+        let (first, last) = (self.queue.front(), self.queue.back());
+        let first = first.map_or(0, |first| first.call.cost);
         Known {
             now,
             available: credits(self.available),
             home: self.demand.report(credits(self.used_here), now),
             shares: self.out.iter().map(share).collect(),
-            waiting: last.map(|last| Waiting { credits: credits(cost), since: last.since }),
+            waiting: last.map(|last| Waiting {
+                credits: credits(cost),
+                first: credits(first),
+                since: last.since,
+            }),
         }
     }
 

@@ -358,7 +358,8 @@ impl DeskAccount {
         let shares = shares.collect();
         let cost = sum(self.places.values().map(|place| place.cost));
         let last = self.places.values().next_back();
-        let waiting = last.map(|last| Waiting { credits: cost, since: last.since });
+        let first = self.places.values().next().map(|first| first.cost).unwrap_or_default();
+        let waiting = last.map(|last| Waiting { credits: cost, first, since: last.since });
         let home = self.here.report(self.used_here, now);
         Known { now, available: seen.available, home, shares, waiting }
     }

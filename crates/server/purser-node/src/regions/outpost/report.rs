@@ -61,7 +61,8 @@ impl Outpost {
                 has_more = false;
                 continue;
             }
-            has_more = self.report_once(home).await;
+            // A report into a cut is not answered, and holds up the first one that could be.
+            has_more = self.links.is_reachable(home) && self.report_once(home).await;
         }
     }
 
