@@ -27,6 +27,8 @@ fn sizing(scenario: &Scenario) -> Vec<Figures> {
 fn check_local_and_quiet(scenario: &Scenario) {
     for figures in sizing(scenario) {
         assert!(figures.local_of_10_000() >= 9_900, "{figures}");
+        // Of eight calls in a burst, the first ones of an account in a region find nothing there yet.
+        assert!(figures.at_once_of_10_000() >= 9_850, "{figures}");
         assert!(figures.messages_per_1_000() <= 50, "{figures}");
         assert_eq!((figures.refused, figures.unavailable), (0, 0), "{figures}");
     }

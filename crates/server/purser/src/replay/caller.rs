@@ -33,9 +33,8 @@ const PAUSE_LONGEST: Duration = Duration::from_millis(300);
 /// How long a connection may have been idle to be used again: half of the time after which a node may
 /// close it, because a call that meets its end has an unknown outcome.
 const IDLE_MAX: Duration = Duration::from_secs(5);
-/// How many connections there may be. What is due beyond that waits, and the wait counts: enough for a
-/// thousand calls a second to another region that take half a second each, and for all others.
-const CONNECTIONS_MAX: usize = 1_024;
+/// How many connections there may be. What is due beyond that waits, and the wait counts.
+const CONNECTIONS_MAX: usize = 256;
 
 /// Where to call, and for how long to insist.
 #[derive(Debug, Clone)]

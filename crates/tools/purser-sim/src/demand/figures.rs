@@ -53,6 +53,12 @@ impl Figures {
         (self.local * 10_000).checked_div(self.accepted_away).unwrap_or(10_000)
     }
 
+    /// The same, but for those that waited for credits to arrive.
+    pub fn at_once_of_10_000(&self) -> u64 {
+        let at_once = self.local - self.waited;
+        (at_once * 10_000).checked_div(self.accepted_away).unwrap_or(10_000)
+    }
+
     /// Requests between regions for each thousand calls that were accepted.
     pub fn messages_per_1_000(&self) -> u64 {
         (self.messages * 1_000).div_ceil(self.accepted.max(1))
@@ -62,8 +68,7 @@ impl Figures {
 impl fmt::Display for Figures {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let local = self.local_of_10_000();
-        let at_once = ((self.local - self.waited) * 10_000).checked_div(self.accepted_away);
-        let at_once = at_once.unwrap_or(10_000);
+        let at_once = self.at_once_of_10_000();
         let percent = |of_10_000: u64| format!("{}.{:02} %", of_10_000 / 100, of_10_000 % 100);
         write!(formatter, "{} | {} | {}", self.accepted, percent(local), percent(at_once))?;
         write!(formatter, " | {} | {}", self.messages_per_1_000(), self.refused)?;
