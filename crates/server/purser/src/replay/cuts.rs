@@ -128,7 +128,8 @@ impl Cuts {
         self.front_door.control(HEAL, &region).await?;
         let mended_at = Instant::now();
         tally.lock().regional.cut_times.push((from, mended_at));
-        let booked_after = healing::wait_until_booked(desk, cut.region, mended_at).await?;
+        let booked_after =
+            healing::wait_until_booked(desk, &self.front_door, (cut.region, mended_at)).await?;
         Ok(CutMade { cut, counts, booked_after })
     }
 }

@@ -6,12 +6,12 @@
 use std::time::Duration;
 
 use purser_api::{Allocation, List, paths};
-use purser_types::Region;
+use purser_types::{Credits, Region};
 use tokio::time::{Instant, sleep};
 
 use super::ReplayError;
 use super::desk::Desk;
-use super::verify::read;
+use super::front_door::FrontDoor;
 
 /// How many tenants are looked at.
 const WATCHED: usize = 12;
@@ -21,11 +21,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const HEALED_MAX: Duration = Duration::from_secs(30);
 
 /// Waits until all is booked that concerns a region; `since` is when it was linked again. Returns how
-/// long that took, or nothing if it took too long.
+/// long that took, or nothing if it took too long. Asks at the front door: the jobs may need all
+/// connections that they have.
 pub(crate) async fn wait_until_booked(
     desk: &Desk,
-    region: Region,
-    since: Instant,
+    front_door: &FrontDoor,
+    (region, since): (Region, Instant),
 ) -> Result<Option<Duration>, ReplayError> {
     let mut waiting: Vec<usize> = (0..desk.tenants_count().min(WATCHED)).collect();
     while !waiting.is_empty() {
@@ -34,7 +35,7 @@ pub(crate) async fn wait_until_booked(
         }
         let mut rest = Vec::new();
         for tenant in waiting {
-            if !is_booked(desk, tenant, (region, since)).await? {
+            if !is_booked(desk, front_door, tenant, (region, since)).await? {
                 rest.push(tenant);
             }
         }
@@ -49,17 +50,19 @@ pub(crate) async fn wait_until_booked(
 /// Whether every allocation of a tenant that a cut of `region` concerned has been reported since.
 async fn is_booked(
     desk: &Desk,
+    front_door: &FrontDoor,
     tenant: usize,
     (region, since): (Region, Instant),
 ) -> Result<bool, ReplayError> {
     let elapsed = since.elapsed();
     let path = paths::fill(paths::ADMIN_ALLOCATIONS, &[desk.name(tenant)]);
-    let home = desk.home(tenant);
-    let allocations: List<Allocation> = read(desk, path, home).await?;
-    let is_home = desk.spread().and_then(|spread| spread.place_of(&region)) == home;
-    let concerned = allocations.items.iter().filter(|it| {
-        (is_home || it.region.0 == region) && it.outstanding.0 != purser_types::Credits::ZERO
-    });
+    let allocations: List<Allocation> = front_door.read(&path).await?;
+    let place = desk.spread().and_then(|spread| spread.place_of(&region));
+    let is_home = place == desk.home(tenant);
+    let is_open =
+        |it: &Allocation| it.outstanding.0 != Credits::ZERO || it.unresolved.0 != Credits::ZERO;
+    let concerned = allocations.items.iter();
+    let concerned = concerned.filter(|it| (is_home || it.region.0 == region) && is_open(it));
     let since_cut = |age: Option<u64>| age.is_some_and(|age| Duration::from_millis(age) <= elapsed);
     Ok(concerned.map(|it| it.report_age_ms).all(since_cut))
 }

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use purser_api::{Balance, Charge, ChargeDetail, Entry, Hold, HoldDetail, List, Lot, paths};
+use purser_api::{
+    Balance, Charge, ChargeDetail, Entry, Hold, HoldDetail, List, Lot, ProblemCode, paths,
+};
 use purser_client::AnswerBody;
 use purser_types::{Region, TenantId};
 use serde::Serialize;
@@ -138,6 +140,7 @@ async fn verify_regional(
         if compared.is_ok() {
             let works = read_works(desk, tenant).await?;
             let now = Instant::now();
+            let works = regional::ShownWorks { works, may_be_closed: home.has_taken_back() };
             let same = regional::compare_works(&desk.journal(tenant), &works, now);
             compared = same.and(compared);
         }
@@ -177,13 +180,18 @@ async fn read_works(
         let owner = region.and_then(|region| spread.and_then(|spread| spread.place_of(&region)));
         let path = |template: &str| paths::fill(template, &[desk.name(tenant), &id]);
         let work = if id.starts_with('h') {
-            let detail: HoldDetail = read(desk, path(paths::HOLD), owner).await?;
-            ShownWork::Hold(Box::new(detail.hold), detail.history)
+            let detail = read::<HoldDetail>(desk, path(paths::HOLD), owner).await;
+            detail.map(|detail| ShownWork::Hold(Box::new(detail.hold), detail.history))
         } else {
-            let detail: ChargeDetail = read(desk, path(paths::CHARGE), owner).await?;
-            ShownWork::Charge(Box::new(detail.charge), detail.history)
+            let detail = read::<ChargeDetail>(desk, path(paths::CHARGE), owner).await;
+            detail.map(|detail| ShownWork::Charge(Box::new(detail.charge), detail.history))
         };
-        works.insert(id, work);
+        match work {
+            Ok(work) => drop(works.insert(id, work)),
+            // Whether that may be is for the comparison to judge.
+            Err(ReplayError::Refused { refusal, .. }) if is_not_found(&refusal.code) => (),
+            Err(error) => return Err(error),
+        }
     }
     Ok(works)
 }
@@ -234,6 +242,10 @@ async fn read_tenant_once(desk: &Desk, tenant: usize) -> Result<Shown, ReplayErr
     Ok(Shown { balance, entries, lots, holds, charges })
 }
 
+fn is_not_found(code: &str) -> bool {
+    [ProblemCode::HoldNotFound, ProblemCode::ChargeNotFound].iter().any(|it| it.name() == code)
+}
+
 fn at(template: &str, tenant: &TenantId) -> String {
     paths::fill(template, &[tenant])
 }
@@ -259,8 +271,7 @@ where
     }
 }
 
-/// Reads something at a region.
-pub(super) async fn read<T: AnswerBody>(
+async fn read<T: AnswerBody>(
     desk: &Desk,
     path: String,
     entrance: Option<usize>,

@@ -209,7 +209,6 @@ fn open_request(
         refund_expired: opening.regrant_days.map(regrant),
         on_expiry: takeback_cap.is_some().then_some(OnExpiry::TakeBack),
         takeback_cap,
-        ..PolicyRequest::default()
     };
     let tenant = TenantName(tenant.clone());
     let home = home.map(RegionName);

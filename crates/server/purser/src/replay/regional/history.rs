@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use purser_api::{Bucket, Entry, EntryKind};
+use purser_api::{Bucket, DeciderRole, Entry, EntryKind};
 
 use super::super::book::Asked;
 use super::super::difference::{Difference, same};
@@ -111,7 +111,11 @@ pub(super) fn check_answers(journal: &Journal, entries: &[Entry]) -> Result<u64,
             Asked::Capture(_)
             | Asked::Release { .. }
             | Asked::Refund { .. }
-            | Asked::Reclaim { .. } => call.about.as_deref().is_some_and(is_of_home),
+            // Once an allocation is closed, home decides about what was made under it.
+            | Asked::Reclaim { .. } => {
+                let is_by_home = call.by.is_some_and(|by| by.role == DeciderRole::Home);
+                is_by_home || call.about.as_deref().is_some_and(is_of_home)
+            }
         };
         let entry = by_key.get(key.as_str()).copied();
         let expected = is_home.then_some(receipt.sequence);

@@ -42,6 +42,23 @@ pub(crate) struct ShownAtHome {
     pub(crate) lots: Vec<Lot>,
 }
 
+impl ShownAtHome {
+    /// Whether home ever took an allocation back. It is closed with its region's last report, and then
+    /// nobody shows the holds and charges that were made under it: the sums have them.
+    pub(crate) fn has_taken_back(&self) -> bool {
+        self.entries.iter().any(|entry| entry.kind == EntryKind::TakeBack)
+    }
+}
+
+/// What is shown of a tenant's holds and charges.
+#[derive(Debug, Clone)]
+pub(crate) struct ShownWorks {
+    /// By their ids.
+    pub(crate) works: BTreeMap<String, ShownWork>,
+    /// Whether some may be missing, because their allocation is closed.
+    pub(crate) may_be_closed: bool,
+}
+
 /// What the owner of a hold or charge shows of it.
 #[derive(Debug, Clone)]
 pub(crate) enum ShownWork {
@@ -108,7 +125,7 @@ pub(crate) fn compare_home(
 /// Compares what the owners show of holds and charges with the journal.
 pub(crate) fn compare_works(
     journal: &Journal,
-    shown: &BTreeMap<String, ShownWork>,
+    shown: &ShownWorks,
     now: Instant,
 ) -> Result<(), Difference> {
     Works::of(journal)?.compare(shown, now)

@@ -29,9 +29,8 @@ pub(super) fn check(
     }
     let now = Instant::now();
     let sum = |of: &dyn Fn(&Work<'_>) -> u64| -> u64 { works.by_id.values().map(of).sum() };
-    let is_home =
-        |work: &Work<'_>| work.decider().is_none_or(|by| by.role == purser_api::DeciderRole::Home);
-    let held_if = |home: bool| sum(&|work| if is_home(work) == home { work.held(now) } else { 0 });
+    let held_if =
+        |home: bool| sum(&|work| if work.is_of_home() == home { work.held(now) } else { 0 });
     same("used", buckets.used.0.get(), sum(&|work| work.used()))?;
     same("held", buckets.held.0.get(), held_if(true))?;
     let (held_away, out) = (held_if(false), out_of(shown));

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use purser_api::{Charge, Entry, Hold, HoldStatus, LotShare, ProblemCode};
+use purser_api::{Charge, DeciderRole, Entry, Hold, HoldStatus, LotShare, ProblemCode};
 use purser_types::Span;
 use tokio::time::Instant;
 
@@ -16,7 +16,7 @@ use super::super::caller::Decider;
 use super::super::difference::{Difference, same};
 use super::super::journal::{Entered, Journal};
 use super::super::wire::{Refusal, Verdict};
-use super::ShownWork;
+use super::{ShownWork, ShownWorks};
 
 /// All holds and charges of a tenant.
 pub(super) struct Works<'a> {
@@ -99,14 +99,15 @@ impl<'a> Works<'a> {
     }
 
     /// Compares each with what its owner shows.
-    pub(super) fn compare(
-        &self,
-        shown: &BTreeMap<String, ShownWork>,
-        now: Instant,
-    ) -> Result<(), Difference> {
+    pub(super) fn compare(&self, shown: &ShownWorks, now: Instant) -> Result<(), Difference> {
         for (id, work) in &self.by_id {
-            let found = shown.get(*id);
-            let found = found.ok_or_else(|| Difference(format!("{id}: not shown")))?;
+            let Some(found) = shown.works.get(*id) else {
+                let may_be_closed = shown.may_be_closed && !work.is_of_home();
+                if may_be_closed {
+                    continue;
+                }
+                return Err(Difference(format!("{id}: not shown")));
+            };
             if work.is_unsure {
                 continue;
             }
@@ -138,6 +139,11 @@ impl<'a> Work<'a> {
             keys: BTreeSet::from([key]),
             is_unsure: false,
         }
+    }
+
+    /// Whether home decides about it, as far as is known.
+    pub(super) fn is_of_home(&self) -> bool {
+        self.decider().is_none_or(|by| by.role == DeciderRole::Home)
     }
 
     /// Who decides about it.
