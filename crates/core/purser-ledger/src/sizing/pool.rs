@@ -41,7 +41,7 @@ struct Measure {
     whole: u128,
     /// For how long everybody should be able to go on.
     runway: Span,
-    /// What a region should have for a burst.
+    /// What a region that has calls should have for a burst.
     burst: Credits,
     /// Whether there is enough for regions that rest.
     is_ample: bool,
@@ -168,9 +168,9 @@ impl Pool {
         let claims: Vec<Claim> = self.reachable(known).map(claim).chain([home]).collect();
         let mut parts = split(credits(measure.whole), &claims);
         let home = parts.pop().unwrap_or_default();
-        let burst = measure.burst;
         let regions = self.reachable(known).zip(parts).map(|((region, share), should_have)| {
-            Reached { region, share, is_new: new_reports.contains(&region), should_have, burst }
+            let (is_new, burst) = (new_reports.contains(&region), measure.burst_of(share));
+            Reached { region, share, is_new, should_have, burst }
         });
         let budget = known.available.saturating_sub(waiting).saturating_sub(home);
         Plan { regions: regions.collect(), home, budget }
@@ -201,14 +201,14 @@ impl Pool {
             return Credits::ZERO;
         }
         if !demand.is_active(self.tuning) {
-            let rests = demand.minimum().max(measure.burst);
+            let rests = demand.minimum().max(measure.burst_of(share));
             return if measure.is_ample { rests } else { Credits::ZERO };
         }
         // What nobody could pay moves nothing; and a call that costs more than half of the whole is for
         // home to decide.
         let want = Some(demand.want).filter(|want| wide(*want) <= measure.whole);
         let want = want.unwrap_or_default().min(half(credits(measure.whole)));
-        demand.target(measure.runway).max(measure.burst).max(want)
+        demand.target(measure.runway).max(measure.burst_of(share)).max(want)
     }
 
     fn recalls(&mut self, known: &Known, plan: &Plan<'_>) -> Vec<Decision> {
@@ -261,6 +261,13 @@ impl Pool {
         granted
             .map(|(reached, amount)| Decision::Grant { region: reached.region, amount })
             .collect()
+    }
+}
+
+impl Measure {
+    /// What a region should have for a burst: nothing before its first call.
+    fn burst_of(&self, share: &Share) -> Credits {
+        if share.demand.p99_cost.is_zero() { Credits::ZERO } else { self.burst }
     }
 }
 

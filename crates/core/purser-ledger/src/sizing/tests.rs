@@ -95,6 +95,9 @@ fn a_region_with_few_calls_gets_enough_for_a_burst_of_what_calls_cost_elsewhere(
     quiet.outstanding = amount(79);
     let decisions = pool().decide(&known(100_000, &[("ap", share(1_143, 100)), ("eu", quiet)]));
     assert_eq!(decisions, [grant("eu", 81)]);
+    // Without any call there is no burst to expect.
+    (quiet.outstanding, quiet.demand) = (Credits::ZERO, DemandReport::default());
+    assert_eq!(pool().decide(&known(100_000, &[("ap", share(1_143, 100)), ("eu", quiet)])), []);
 }
 
 #[test]

@@ -157,7 +157,9 @@ impl Outpost {
         let noted = known.book(&book, now);
         let reports = noted.reports;
         if wanted != Some(reports) {
-            noted.demand.wanted(short_by, now);
+            // What is wanted counts from nothing, as a call's cost does.
+            let needed = book.right().checked_add(short_by).unwrap_or(Credits::MAX);
+            noted.demand.wanted(needed, now);
         }
         drop(notes);
         self.report_soon(home);
