@@ -138,7 +138,7 @@ pub enum Decision {
 /// What an operator may turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tuning {
-    /// How long a region must be idle before it keeps no more than the minimum.
+    /// How long a region must be idle before it keeps no more than what it needs for a burst.
     ///
     /// Longer keeps occasional callers local at full speed; shorter frees credits sooner.
     pub rest_after: Span,

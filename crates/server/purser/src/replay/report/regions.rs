@@ -10,6 +10,7 @@ use super::super::cuts::CutMade;
 use super::super::desk::Desk;
 use super::super::drive::Driven;
 use super::super::overspend::{Overspend, OverspendHeard};
+use super::super::regional_counts::Way;
 use super::super::tally::{Counts, Quantiles, to_float};
 use super::super::traffic::Traffic;
 use super::list;
@@ -120,9 +121,13 @@ impl RegionsReport {
     fn write_traffic(&self, text: &mut String) -> std::fmt::Result {
         let Self { spends, passed_on, traffic, .. } = self;
         let of_1_000 = |count: u64| to_float(count) * 1_000.0 / to_float(*spends).max(1.0);
-        let messages = traffic.about_allocations();
-        write!(text, "messages   {:.1} for each 1,000 spends: ", of_1_000(messages + passed_on))?;
-        writeln!(text, "{passed_on} calls passed on, and {messages} about allocations")?;
+        let counted = |way: Way| self.waits.get(way.name()).map_or(0, |waits| waits.count);
+        let spends_passed_on = counted(Way::PassedOn) + counted(Way::Strict);
+        let others = passed_on.saturating_sub(spends_passed_on);
+        let messages = of_1_000(traffic.about_allocations());
+        write!(text, "messages   for each 1,000 spends: {messages:.1} about allocations, ")?;
+        write!(text, "{:.1} spends passed on, ", of_1_000(spends_passed_on))?;
+        writeln!(text, "{:.1} other calls passed on", of_1_000(others))?;
         for (kind, count) in &traffic.asks {
             let bytes = traffic.bytes_of_one(kind).unwrap_or_default();
             writeln!(text, "           {count} {kind}, {bytes} bytes each")?;
