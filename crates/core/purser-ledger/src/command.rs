@@ -10,14 +10,18 @@ use std::collections::BTreeMap;
 
 use minicbor::{Decode, Encode};
 use purser_types::{
-    Credits, Generation, IdempotencyKey, LogTime, Owner, Region, Sequence, Span, TenantId, Unit,
+    Credits, Epoch, Generation, IdempotencyKey, LogTime, Owner, Region, Sequence, Span, TenantId,
+    Unit,
 };
 
-pub use self::allocating::{Allocate, Return, SetAllocation, TakeBack, Transfer, WriteOff};
+pub use self::allocating::{
+    Allocate, Cover, OnCredit, Return, SetAllocation, TakeBack, Transfer, WriteOff,
+};
 use crate::digest::{Digest16, digest16};
 use crate::moving::{Departure, Import, Stay, StepDown, TailPage, TakeHome, WriteOffTail};
 use crate::policy::{Policy, PolicyChange};
 use crate::protocol::{Report, Voucher};
+use crate::rejection::Rejection;
 
 /// The name of an account: a tenant and a unit. One account is one sequence of entries.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
@@ -98,14 +102,14 @@ pub struct Item {
     /// What is asked.
     #[n(1)]
     pub operation: Operation,
-    /// At home: what the leader has found out about credits that are out in regions, if the call was
-    /// short of credits before. It is not part of what is asked, and a call that can be paid is not
-    /// refused for it.
+    /// What the leader has found out, if the call was short of credits before: at home about credits that
+    /// are out in regions, in a region about what home would pay. It is not part of what is asked, and a
+    /// call that can be paid is not refused for it.
     #[n(2)]
     pub shortage: Option<Shortage>,
 }
 
-/// Why nobody can pay for a call that home itself cannot pay.
+/// Why nobody can pay for a call that home itself, or a region with its right, cannot pay.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Shortage {
     /// All that is out would not suffice, or has come home.
@@ -121,6 +125,9 @@ pub enum Shortage {
         #[n(1)]
         regions: Vec<Region>,
     },
+    /// In a region: home does not cover it, and says why.
+    #[n(2)]
+    NotCovered(#[n(0)] Box<Rejection>),
 }
 
 /// The circumstances of an operation. None of this changes what the operation does.
@@ -287,6 +294,10 @@ pub enum Operation {
     /// At home: gives up on what a lost home had decided.
     #[n(28)]
     WriteOffTail(#[n(0)] WriteOffTail),
+    /// At home: sets credits aside for one operation of a region, where the region's right does not
+    /// suffice.
+    #[n(29)]
+    Cover(#[n(0)] Cover),
 }
 
 /// See [`Operation::Open`].
@@ -298,6 +309,9 @@ pub struct Open {
     /// Its policy.
     #[n(1)]
     pub policy: Policy,
+    /// The epoch under which its tenant has this home; the first one if that is not said.
+    #[n(2)]
+    pub epoch: Option<Epoch>,
 }
 
 /// See [`Operation::Grant`].
@@ -544,20 +558,27 @@ impl Item {
     ///
     /// The fingerprint is of the operation with defaults filled in, and of nothing else: not of
     /// headers, spelling, metadata, reason or actor.
-    pub(crate) fn identity(&self) -> Option<Identity> {
+    pub fn identity(&self) -> Option<Identity> {
         let key = self.context.key.as_ref()?;
-        Some(Identity {
-            key: digest16(key.as_str().as_bytes()),
-            fingerprint: digest16(&crate::codec::encode(&self.operation)),
-        })
+        // The epoch is what the service knows, and nothing that anybody asks for.
+        let bytes = if let Operation::Open(open) = &self.operation {
+            crate::codec::encode(&Operation::Open(Open { epoch: None, ..open.clone() }))
+        } else {
+            crate::codec::encode(&self.operation)
+        };
+        Some(Identity { key: digest16(key.as_str().as_bytes()), fingerprint: digest16(&bytes) })
     }
 }
 
 /// What a repeat of a request is recognized by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Identity {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
+pub struct Identity {
     /// Of the idempotency key.
-    pub(crate) key: Digest16,
+    #[n(0)]
+    #[cbor(with = "minicbor::bytes")]
+    pub key: Digest16,
     /// Of what was asked.
-    pub(crate) fingerprint: Digest16,
+    #[n(1)]
+    #[cbor(with = "minicbor::bytes")]
+    pub fingerprint: Digest16,
 }

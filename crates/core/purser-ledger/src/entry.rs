@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use minicbor::data::Type;
 use minicbor::encode::Write;
 use minicbor::{Decode, Decoder, Encode, Encoder};
-use purser_types::{Credits, IdempotencyKey, LogTime, OperationId, Owner, Region, Sequence};
+use purser_types::{Credits, Epoch, IdempotencyKey, LogTime, OperationId, Owner, Region, Sequence};
 
 use crate::balance::Balance;
 use crate::codec;
@@ -262,6 +262,9 @@ pub enum Fact {
         /// How it stands.
         #[n(1)]
         standing: Standing,
+        /// The epoch under which it begins, if that is not the first: its tenant had another home before.
+        #[n(2)]
+        epoch: Option<Epoch>,
     },
     /// Credits were granted. The lot's number is the entry's sequence.
     #[n(1)]
@@ -390,6 +393,12 @@ pub enum Fact {
     /// What a lost home may have decided besides was given up.
     #[n(34)]
     TailWrittenOff(#[n(0)] Box<Tail>),
+    /// At home: credits were set aside for one operation of a region. What was missing is owed.
+    #[n(35)]
+    Covered(#[n(0)] Box<Allocation>),
+    /// At home: credits that became available paid what was owed for that.
+    #[n(36)]
+    CoverPaid(#[n(0)] Box<Allocation>),
 }
 
 impl Fact {
@@ -409,14 +418,14 @@ impl Fact {
             Self::LateCaptured(_) => "late_capture",
             Self::Refunded { .. } => "refund",
             Self::Reclaimed(_) => "reclaim",
-            Self::DebtRepaid(_) => "debt_repaid",
+            Self::DebtRepaid(_) | Self::CoverPaid(_) => "debt_repaid",
             Self::Voided { .. } => "void",
             Self::AdjustedUp(_) | Self::AdjustedDown => "adjust",
             Self::PolicySet(_) => "policy",
             Self::Frozen(_) => "freeze",
             Self::Unfrozen(_) => "unfreeze",
             Self::Closed(_) => "close",
-            Self::Allocated(_) => "allocate",
+            Self::Allocated(_) | Self::Covered(_) => "allocate",
             Self::AllocationSet(_) => "allocation",
             Self::Settled(settlement) => settlement.kind(),
             Self::TakenBack(_) => "take_back",
@@ -491,6 +500,8 @@ impl Fact {
             | Self::HomeStopped(_)
             | Self::TailWrittenOff(_)
             | Self::Allocated(_)
+            | Self::Covered(_)
+            | Self::CoverPaid(_)
             | Self::AllocationSet(_)
             | Self::TakenBack(_)
             | Self::VoucherAccepted(_)

@@ -138,6 +138,16 @@ pub enum Source {
     Debt(#[n(0)] Sequence),
 }
 
+impl Spend {
+    /// The lot that it came from; nothing if it is owed.
+    pub(crate) const fn lot(self) -> Option<LotNumber> {
+        match self.source {
+            Source::Lot(lot) => Some(lot),
+            Source::Debt(_) => None,
+        }
+    }
+}
+
 impl Hold {
     /// The most that one hold can ever capture: half of what an amount can be, so that all of it
     /// can be refunded, reclaimed and refunded again.

@@ -7,11 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use purser_types::{Credits, Region, Sequence};
+use purser_types::{Credits, Region};
 
-use crate::account::{Account, AccountNumber, Debt, Due, HoldKey, Side, dues_of_lot, end_of_hold};
+use crate::account::{Account, AccountNumber, Due, HoldKey, Side, dues_of_lot, end_of_hold};
 use crate::command::LotNumber;
 use crate::hold::{Hold, Source};
+use crate::home::Allocation;
 use crate::ledger::Ledger;
 use crate::lot::{DrawKey, Lot};
 
@@ -123,13 +124,15 @@ fn lots_add_up(account: &Account) -> Result<(), Violation> {
     let over_lots =
         |part: fn(&Lot) -> Credits| total(account.lots.iter().map(|(_, lot)| part(lot)));
     let balance = &account.balance;
-    // What is owed was used, though no lot has paid for it. A region's debt may be held as well, and
+    let on_credit = owed_under_covers(account);
+    // What is owed was used, or is out under a cover, though no lot has paid for it. A region's debt may be held as well, and
     // what home settled of it came from no lot of the region's either.
     let (taken_lots, taken, unpaid) = match &account.side {
         Side::Home(_) => {
             let held = ("held", over_lots(|lot| lot.held), total([balance.held]));
             let used = over_lots(|lot| lot.used);
-            (used, total([balance.used]), (total([balance.debt]), Some(held)))
+            let unpaid = total([balance.debt]).saturating_sub(on_credit);
+            (used, total([balance.used]), (unpaid, Some(held)))
         }
         Side::Region(_) => {
             let lots = over_lots(|lot| lot.held).saturating_add(over_lots(|lot| lot.used));
@@ -140,6 +143,7 @@ fn lots_add_up(account: &Account) -> Result<(), Violation> {
         }
     };
     let (unpaid, held) = unpaid;
+    let out = total(balance.allocated.values().copied());
     let sums = [
         ("pending", over_lots(|lot| lot.waiting), total([balance.pending])),
         ("available", over_lots(|lot| lot.free), total([balance.available])),
@@ -147,7 +151,7 @@ fn lots_add_up(account: &Account) -> Result<(), Violation> {
         ("expired", over_lots(|lot| lot.expired), total([balance.expired])),
         ("voided", over_lots(|lot| lot.voided), total([balance.voided])),
         ("returned", over_lots(|lot| lot.returned), total([balance.returned])),
-        ("allocated", over_lots(|lot| lot.allocated), total(balance.allocated.values().copied())),
+        ("allocated", over_lots(|lot| lot.allocated), out.saturating_sub(on_credit)),
     ];
     let sums = sums.into_iter().chain(held);
     for (name, lots, bucket) in sums {
@@ -214,10 +218,8 @@ fn debts_add_up(account: &Account) -> Result<(), Violation> {
     holds(8, away == realised, || {
         format!("{away} owed for regions and lost homes, {realised} realised")
     })?;
-    let all_are = |debt: &Debt| debt.is_realised || debt.debtor.allocation == Sequence::ZERO;
-    let of_regions = account.debts.iter().all(|(_, debt)| all_are(debt));
-    holds(8, of_regions, || "debt of a region's spend is not realised".to_owned())?;
     let listed = total(account.debts.iter().map(|(_, debt)| debt.amount));
+    let listed = listed.saturating_add(owed_under_covers(account));
     let owed = total([account.balance.debt]);
     holds(8, listed == owed, || format!("{listed} listed, {owed} owed"))?;
     for (_, hold) in account.holds.iter() {
@@ -247,13 +249,24 @@ fn allocations_add_up(account: &Account) -> Result<(), Violation> {
     let mut lots: BTreeMap<LotNumber, u128> = BTreeMap::new();
     for (owner, allocation) in &home.allocations {
         let (out, by_lot) =
-            (total([allocation.outstanding()]), total(allocation.lots.iter().map(|lot| lot.out)));
+            (total([allocation.for_all()]), total(allocation.lots.iter().map(|lot| lot.out)));
         holds(12, out == by_lot, || format!("{owner:?}: {out} out, {by_lot} in lots"))?;
+        let (covered, gone) = (total([allocation.covered]), total([allocation.covered_gone]));
+        let under_covers = total([allocation.covered()]);
+        holds(12, covered == gone.saturating_add(under_covers), || {
+            format!("{owner:?}: {covered} under covers, {gone} gone, {under_covers} out")
+        })?;
+        let out = out.saturating_add(under_covers);
         let sum = regions.entry(owner.region).or_default();
         *sum = sum.saturating_add(out);
         for lot in &allocation.lots {
             let sum = lots.entry(lot.lot).or_default();
             *sum = sum.saturating_add(lot.out.get().into());
+        }
+        let parts = allocation.covers.iter().flat_map(|cover| &cover.out);
+        for (lot, part) in parts.filter_map(|part| Some((part.lot()?, part.amount))) {
+            let sum = lots.entry(lot).or_default();
+            *sum = sum.saturating_add(part.get().into());
         }
     }
     regions.retain(|_, sum| *sum > 0);
@@ -292,6 +305,11 @@ fn tails_are_covered(account: &Account) -> Result<(), Violation> {
     Ok(())
 }
 
+/// What is owed and not used yet: it is out under covers.
+fn owed_under_covers(account: &Account) -> u128 {
+    total(account.allocations().map(Allocation::owed))
+}
+
 fn total(amounts: impl IntoIterator<Item = Credits>) -> u128 {
     amounts.into_iter().fold(0, |sum, amount| sum.saturating_add(u128::from(amount.get())))
 }
@@ -307,11 +325,12 @@ fn violation(number: u8, detail: String) -> Violation {
 #[cfg(test)]
 mod tests {
     use purser_types::{
-        Epoch, History, HistoryError, HistoryReader, LogTime, OperationId, Position, Region, Span,
-        TenantId, Unit,
+        Epoch, History, HistoryError, HistoryReader, LogTime, OperationId, Position, Region,
+        Sequence, Span, TenantId, Unit,
     };
 
     use super::*;
+    use crate::account::Debt;
     use crate::command::{
         AccountName, Authorize, Category, Command, Context, Grant, Item, Open, Operation,
     };
@@ -343,7 +362,8 @@ mod tests {
     fn sound() -> Account {
         let tenant = TenantId::parse("acme").unwrap();
         let name = AccountName { tenant, unit: Unit::credits() };
-        let open = Open { home: Region::parse("us").unwrap(), policy: Policy::default() };
+        let open =
+            Open { home: Region::parse("us").unwrap(), policy: Policy::default(), epoch: None };
         let grant = |amount, expires_at| {
             Operation::Grant(Grant {
                 amount: credits(amount),

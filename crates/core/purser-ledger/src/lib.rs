@@ -46,16 +46,17 @@ pub use balance::{Balance, BalanceError, Total};
 pub use chain::{Hashed, Record};
 pub use command::{
     AccountName, Adjust, Allocate, Authorize, Capture, Category, Charge, Close, Command, Confirm,
-    Context, Extend, Grant, HoldNumber, IfExpired, Item, LotNumber, Metadata, MetadataTooLarge,
-    Open, Operation, Reclaim, Refund, Release, Return, SetAllocation, Shortage, TakeBack, Target,
-    Transfer, Void, WriteOff,
+    Context, Cover, Extend, Grant, HoldNumber, Identity, IfExpired, Item, LotNumber, Metadata,
+    MetadataTooLarge, OnCredit, Open, Operation, Reclaim, Refund, Release, Return, SetAllocation,
+    Shortage, TakeBack, Target, Transfer, Void, WriteOff,
 };
 pub use digest::{Digest16, Digest32, hash_of};
 pub use entry::{Bucket, Entry, Fact, Move, Posting, allocation_genesis, genesis_hash};
 pub use hold::{Hold, HoldKind, HoldState, Portion, Source, Spend};
 pub use home::{
-    AllocatedLot, Allocation, AllocationStatus, Bound, EpochBegan, Fate, HomeChange, HomeSpan,
-    LostEntry, PendingTransfer, SameRequest, Settlement, SettlementClass, Shipped, Tail, TailRun,
+    AllocatedLot, Allocation, AllocationStatus, Bound, Covered, EpochBegan, Fate, HomeChange,
+    HomeSpan, LostEntry, PendingTransfer, SameRequest, Settlement, SettlementClass, Shipped, Tail,
+    TailRun,
 };
 pub use ledger::{Ledger, Overspend};
 pub use lot::{Lot, LotPhase, LotStatus, LotTerms};

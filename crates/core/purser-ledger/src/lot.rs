@@ -14,7 +14,7 @@
 use minicbor::{Decode, Encode};
 use purser_types::{Credits, LogTime};
 
-use crate::command::{Category, LotNumber};
+use crate::command::{Category, Identity, LotNumber};
 use crate::entry::{Bucket, Move};
 
 /// What was granted; never changes.
@@ -75,6 +75,9 @@ pub struct Lot {
     #[n(9)]
     #[cbor(skip_if = "crate::codec::is_none")]
     pub allocated: Credits,
+    /// In a region, of a cover: the only operation that may draw from it.
+    #[n(10)]
+    pub only_for: Option<Identity>,
 }
 
 /// Where a lot stands in its life.
@@ -149,6 +152,7 @@ impl Lot {
             voided: Credits::ZERO,
             returned: Credits::ZERO,
             allocated: Credits::ZERO,
+            only_for: None,
         }
     }
 
@@ -163,9 +167,14 @@ impl Lot {
         }
     }
 
-    /// Whether it can be drawn from.
+    /// Whether it can be drawn from by whatever comes.
     pub fn is_drawable(&self) -> bool {
-        self.phase == LotPhase::Active && !self.free.is_zero()
+        self.phase == LotPhase::Active && !self.free.is_zero() && self.only_for.is_none()
+    }
+
+    /// Whether it can be drawn from by one operation only.
+    pub(crate) fn is_open_cover(&self) -> bool {
+        !self.free.is_zero() && self.only_for.is_some()
     }
 
     /// What the lot shows.

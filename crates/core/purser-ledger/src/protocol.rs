@@ -12,9 +12,9 @@
 
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
-use purser_types::{Credits, Epoch, Owner, Sequence, Span};
+use purser_types::{Credits, Epoch, LogTime, Owner, Sequence, Span};
 
-use crate::command::{AccountName, HoldNumber, LotNumber};
+use crate::command::{AccountName, Category, Grant, HoldNumber, Identity, LotNumber};
 use crate::digest::Digest32;
 use crate::lot::LotTerms;
 use crate::policy::OnExpiry;
@@ -31,10 +31,10 @@ pub struct Voucher {
     /// Counts the allocation's vouchers: a higher one takes the place of a lower one.
     #[n(2)]
     pub number: u64,
-    /// All that was ever granted to the allocation.
+    /// All that was ever granted to the allocation, covers included.
     #[n(3)]
     pub granted: Credits,
-    /// The lots that it was granted from. They add up to `granted`, but for what went to settle
+    /// The lots that it was granted from, and the covers that are not booked whole. All that there ever were add up to `granted`, but for what went to settle
     /// overdraft that the region had used before.
     #[n(4)]
     pub lots: Vec<VoucherLot>,
@@ -80,6 +80,25 @@ pub struct VoucherLot {
     /// How much of it was ever given to this allocation.
     #[n(2)]
     pub given: Credits,
+    /// Of a cover: the only operation that may draw from it.
+    #[n(3)]
+    pub only_for: Option<Identity>,
+}
+
+impl VoucherLot {
+    /// A cover, which is a lot in the region only. Its terms decide nothing, since it has no place in
+    /// burn-down order.
+    pub(crate) fn cover(lot: LotNumber, given: Credits, only_for: Identity) -> Self {
+        let terms = LotTerms {
+            amount: given,
+            category: Category::Paid,
+            priority: Grant::PRIORITY_DEFAULT,
+            effective_at: LogTime::ZERO,
+            expires_at: None,
+            source_ref: None,
+        };
+        Self { lot, terms, given, only_for: Some(only_for) }
+    }
 }
 
 /// What a region may do with an allocation.

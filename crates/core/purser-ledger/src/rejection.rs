@@ -378,6 +378,10 @@ pub enum Rejection {
         #[n(1)]
         epoch: Epoch,
     },
+    /// There is no such tail, or none any more. Not remembered.
+    #[n(51)]
+    #[error("no such tail of a lost home is open")]
+    TailUnknown,
 }
 
 impl Rejection {
@@ -399,6 +403,7 @@ impl Rejection {
             | Self::RightExhausted { .. }
             | Self::AllocationEnded
             | Self::AllocationUnknown
+            | Self::TailUnknown
             | Self::ReportGap { .. }
             | Self::ReportForked { .. }
             | Self::NothingNew

@@ -83,7 +83,7 @@ impl Unacknowledged {
 }
 
 /// What an entry counts for under X: authorizes, charges, captures, late captures and reclaims of
-/// holds that home itself decides about. Nothing for an entry whose answer always waits.
+/// holds that home itself decides about, where they take anything. Nothing for an entry whose answer always waits.
 pub fn counted(entry: &Entry) -> Option<Credits> {
     let is_counted = matches!(
         entry.fact,
@@ -102,5 +102,6 @@ pub fn counted(entry: &Entry) -> Option<Credits> {
     }
     let used = entry.moves.iter().filter(|step| step.to == Bucket::Used);
     let used = used.map(|step| step.amount).try_fold(Credits::ZERO, Credits::checked_add);
-    Some(used.unwrap_or(Credits::MAX))
+    // A capture of nothing would be dropped with a lost home, so nobody is to be told before.
+    Some(used.unwrap_or(Credits::MAX)).filter(|used| !used.is_zero())
 }

@@ -36,7 +36,11 @@ fn operations() -> Vec<Operation> {
     };
     let hold = |sequence| HoldNumber(Sequence(sequence));
     vec![
-        Operation::Open(Open { home: Region::parse("us").unwrap(), policy: Policy::default() }),
+        Operation::Open(Open {
+            home: Region::parse("us").unwrap(),
+            policy: Policy::default(),
+            epoch: None,
+        }),
         Operation::Grant(Grant {
             amount: credits(100),
             category: Category::Paid,
@@ -172,7 +176,7 @@ fn a_standing_that_changes_beside_what_its_entry_is_about_is_found() {
     check_finds_forged(7, becomes(Fact::Frozen(moved)), "the home");
     let younger = Standing { opened_at: at(7), ..frozen };
     check_finds_forged(7, becomes(Fact::Frozen(younger)), "the time of opening");
-    let again = Fact::Opened { account: name(), standing };
+    let again = Fact::Opened { account: name(), standing, epoch: None };
     check_finds_forged(7, becomes(again), "opened again");
 }
 

@@ -5,9 +5,9 @@
 
 use purser_ledger::scenario::MemoryHistory;
 use purser_ledger::{
-    Account, AccountName, Answer, Booked, Category, Charge, Command, Context, Departure, Grant,
-    Import, ImportPart, Item, Ledger, MoveRefusal, MoveStep, Open, Operation, Outcome, Policy,
-    TakeHome, Unacknowledged, Way,
+    Account, AccountName, Allocate, Answer, Booked, Category, Charge, Command, Context, Departure,
+    Grant, Import, ImportPart, Item, Ledger, MoveRefusal, MoveStep, Open, Operation, Outcome,
+    Policy, Rejection, StepDown, TakeHome, Unacknowledged, Way,
 };
 use purser_types::{
     Credits, Epoch, IdempotencyKey, LogTime, Machine, OperationId, Region, Sequence, TenantId, Unit,
@@ -94,7 +94,7 @@ fn grant(amount: u64) -> Operation {
 /// refusal.
 fn lived() -> [(&'static str, Operation); 6] {
     let policy = Policy { debt_limit: credits(50), ..Policy::default() };
-    let open = Operation::Open(Open { home: region("eu"), policy });
+    let open = Operation::Open(Open { home: region("eu"), policy, epoch: None });
     [
         ("open", open),
         ("a", charge(10)),
@@ -181,6 +181,43 @@ fn an_entry_that_does_not_follow_is_refused_and_changes_nothing() {
         assert!(refusal.to_string().contains(expected), "{refusal}");
         assert_eq!(there.ledger.digest(), digest);
     }
+}
+
+#[test]
+fn a_former_home_passes_on_what_it_had_decided_and_decides_what_is_new() {
+    let mut former = source();
+    let (account, home) = (name(), region("us"));
+    former.step(&Command::StepDown(StepDown { account, home, epoch: Epoch(2) })).unwrap();
+    former.restart();
+    let mut home = Group::default();
+    home.ask(
+        "open",
+        Operation::Open(Open { home: region("us"), policy: Policy::default(), epoch: None }),
+    );
+    home.ask("grant", grant(100));
+    home.ask("give", Operation::Allocate(Allocate { region: region("eu"), amount: credits(40) }));
+    let owner = home.account().allocations().next().unwrap().owner;
+    let voucher = home.account().voucher(owner).unwrap();
+    let mut in_book = |key: &str, operation| {
+        let key = Some(IdempotencyKey::parse(key).unwrap());
+        let item = Item::new(Context { key, ..Context::default() }, operation);
+        let command =
+            Command::Account { account: name(), items: vec![item], generation: owner.generation };
+        former.apply(&command).into_outcomes().unwrap().pop().unwrap().result
+    };
+    in_book("accept", Operation::Accept(Box::new(voucher))).unwrap();
+    // What was accepted, what was refused, and another call under a key of the time before.
+    for (key, amount) in [("a", 10), ("e", 500), ("b", 1)] {
+        assert_eq!(in_book(key, charge(amount)).unwrap_err(), Rejection::DecidedElsewhere);
+    }
+    in_book("new", charge(10)).unwrap();
+    let again = Item::new(
+        Context { key: Some(IdempotencyKey::parse("a").unwrap()), ..Context::default() },
+        charge(10),
+    );
+    let kept = |at| former.ledger.is_passed_on(&name(), &again, at);
+    let day = LogTime::ZERO.saturating_add(purser_types::Span::from_days(1));
+    assert!(kept(LogTime::ZERO) && !kept(day), "for as long as keys are kept");
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn a_repeat_names_the_same_allocation_when_another_has_become_the_newest() {
         expires_at: None,
         source_ref: None,
     };
-    let open = Open { home: region("us"), policy: Policy::default() };
+    let open = Open { home: region("us"), policy: Policy::default(), epoch: None };
     home.ask("open", Operation::Open(open));
     home.ask("grant", Operation::Grant(grant));
     let allocate = Operation::Allocate(Allocate {

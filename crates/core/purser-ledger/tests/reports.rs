@@ -40,7 +40,7 @@ fn credits(amount: u64) -> Credits {
 fn reported() -> (Group, Report) {
     let (mut home, mut region) = (Group::default(), Group::default());
     let eu = Owner { region: Region::parse("eu").unwrap(), generation: Generation(1) };
-    let open = Open { home: Region::parse("us").unwrap(), policy: Policy::default() };
+    let open = Open { home: Region::parse("us").unwrap(), policy: Policy::default(), epoch: None };
     let grant = Grant {
         amount: credits(100),
         category: Category::Paid,

@@ -25,6 +25,11 @@ impl ChangeNumber {
     /// Before the first change.
     pub const NONE: Self = Self(0);
 
+    /// Whether it is before the first change.
+    pub(crate) fn is_none(&self) -> bool {
+        *self == Self::NONE
+    }
+
     /// The number after this one. Saturates: at a million changes a second the numbers last for
     /// 580,000 years.
     pub(crate) const fn next(self) -> Self {

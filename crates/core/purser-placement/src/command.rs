@@ -113,7 +113,8 @@ pub enum Operation {
     },
     /// Drops a standby from the promotable ones, or takes it back. Asked by home, which stops
     /// waiting for the standby only after a drop was accepted, and begins to before it asks for it
-    /// back.
+    /// back. A drop is a change each time it is asked, whatever was seen: it overtakes whoever is
+    /// about to take the standby back.
     #[n(6)]
     SetStandby {
         /// The epoch that the caller has seen.

@@ -13,7 +13,7 @@ use crate::command::{Command, Request, SetRegion};
 use crate::refusal::{Refusal, RegionRefusal};
 use crate::regions::{KnownRegion, Regions};
 use crate::snapshot;
-use crate::tenant::{Decision, TenantPlacement};
+use crate::tenant::{Beginning, Decision, TenantPlacement};
 
 /// The most items that one read answers with: some 150 kB as bytes.
 pub const PAGE_MAX: usize = 1_024;
@@ -173,8 +173,12 @@ impl Placement {
     /// copy, which came with the first request.
     fn put(&mut self, tenant: &TenantId, placement: TenantPlacement) -> TenantPlacement {
         self.latest = self.latest.next();
-        let placement = TenantPlacement { change: self.latest, ..placement };
+        let mut placement = TenantPlacement { change: self.latest, ..placement };
         let slot = self.tenants.get_mut(tenant);
+        let begins = slot.as_ref().is_none_or(|slot| slot.epoch < placement.epoch);
+        if begins && placement.beginning == Beginning::FailedOver {
+            placement.failed_over = self.latest;
+        }
         let before = slot.map(|slot| std::mem::replace(slot, placement.clone()));
         let listed = before.as_ref().and_then(|before| self.by_change.remove(&before.change));
         let name = listed.unwrap_or_else(|| tenant.clone());

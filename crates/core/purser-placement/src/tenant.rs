@@ -36,6 +36,11 @@ pub struct TenantPlacement {
     /// When any of this last changed.
     #[n(5)]
     pub change: ChangeNumber,
+    /// When a standby was last promoted; nothing if none ever was. Whoever has followed a home before
+    /// follows it again only if that home knows of this.
+    #[n(6)]
+    #[cbor(default, skip_if = "ChangeNumber::is_none")]
+    pub failed_over: ChangeNumber,
 }
 
 /// How an epoch began.
@@ -136,6 +141,7 @@ impl TenantPlacement {
             state: PlacementState::Settled,
             standbys: standbys.iter().map(new).collect(),
             change: ChangeNumber::NONE,
+            failed_over: ChangeNumber::NONE,
         }))
     }
 
@@ -263,10 +269,15 @@ impl TenantPlacement {
         wanted: Standby,
     ) -> Result<Decision, Refusal> {
         self.fence(epoch)?;
-        if *self.standby(wanted.region)? == wanted {
-            return Ok(Decision::AsAsked);
+        let known = *self.standby(wanted.region)?;
+        // Whoever drops may have told somebody before that the standby is followed. What is asked on
+        // the strength of that names a change from before this one, so it comes too late.
+        if wanted.promotable {
+            if known == wanted {
+                return Ok(Decision::AsAsked);
+            }
+            self.check_seen(seen)?;
         }
-        self.check_seen(seen)?;
         let changed = |standby: &Standby| {
             if standby.region == wanted.region { wanted } else { *standby }
         };
@@ -321,6 +332,7 @@ impl TenantPlacement {
             state,
             standbys: standbys.into_iter().collect(),
             change: self.change,
+            failed_over: self.failed_over,
         }
     }
 

@@ -11,7 +11,7 @@
 //!
 //! A [`Host`] is the process-wide part: data folder, log, listener. A [`Group`] is the handle to
 //! one replicated machine on it. [`offline`] reads a data folder without a server. What the owners
-//! of hosts want of each other beside that goes over the same network, as [`Host::call`].
+//! of hosts want of each other beside that goes over the same network, as [`PeerCalls`].
 //!
 //! Not here: what a command means. This crate knows no credits, and no type of openraft leaves it.
 //!
@@ -49,10 +49,10 @@ mod wal;
 
 pub use clock::{Clock, ClockVerdict, SystemClock, TOLERANCE_MICROS, judge};
 pub use error::{AcknowledgeError, ChangeError, OpenError, ProposeError, ReadError, StopReason};
-pub use group::Group;
+pub use group::{Group, Whole, WholeError};
 pub use history::GroupHistory;
 pub use host::Host;
 pub use ids::{ClusterId, ClusterIdError, GroupId, NodeId};
-pub use network::{CallError, CallHandler, Cut, PeerSwitch};
+pub use network::{CallError, CallHandler, Cut, PeerCalls, PeerSwitch};
 pub use settings::{GroupSettings, HostSettings, RaftTimings, WalSettings};
 pub use status::{GroupStatus, HostStatus, Role};

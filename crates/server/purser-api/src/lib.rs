@@ -28,6 +28,7 @@ mod bucket;
 mod charge;
 mod cluster;
 mod cursor;
+mod drain;
 mod entry;
 pub mod headers;
 mod hold;
@@ -67,6 +68,7 @@ pub use cluster::{
     LeaderRequest, NodeNumber, Voters, VotersRequest,
 };
 pub use cursor::{Cursor, CursorScope, InvalidCursor};
+pub use drain::{DrainAnswer, DrainFailure, DrainRequest, DrainStatus};
 pub use entry::{Entry, EntryKind, Posting, Statement};
 pub use hold::{
     AuthorizeRequest, CaptureAnswer, CaptureRequest, Consistency, DecidedBy, DeciderRole,
@@ -88,7 +90,10 @@ pub use overspend::{
     OverspendAnswer, OverspendAsOf, OverspendCauses, OverspendFigures, OverspendQuery,
     OverspendTenant,
 };
-pub use placement::{MoveRequest, PlacementAnswer, PlacementStatus};
+pub use placement::{
+    FailOverAnswer, FailOverRequest, MoveRequest, PlacementAnswer, PlacementStatus, StandbyOf,
+    TailAnswer, TailsAnswer, WriteOffTailAnswer, WriteOffTailRequest,
+};
 pub use problem::{Figures, Outcome, Problem, ProblemCode, Retry};
 pub use prose::{Reason, Reference, SourceRef};
 pub use region::{RegionAnswer, RegionsAnswer};

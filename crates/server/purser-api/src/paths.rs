@@ -58,6 +58,10 @@ pub const ADMIN_LOT_VOID: &str = "/admin/v1/tenants/{tenant}/lots/{lot}/void";
 pub const ADMIN_ADJUST: &str = "/admin/v1/tenants/{tenant}/adjust";
 /// Where the home is (GET), and moving it (POST).
 pub const ADMIN_MOVE: &str = "/admin/v1/tenants/{tenant}/move";
+/// What lost homes of a tenant had decided besides, as far as it is not booked (GET).
+pub const ADMIN_TAILS: &str = "/admin/v1/tenants/{tenant}/tails";
+/// Give a lost home's tail up (POST).
+pub const ADMIN_TAIL_WRITE_OFF: &str = "/admin/v1/tenants/{tenant}/tails/{epoch}/write-off";
 /// Change the policy (POST).
 pub const ADMIN_POLICY: &str = "/admin/v1/tenants/{tenant}/policy";
 
@@ -80,6 +84,13 @@ pub const ADMIN_TRANSFER: &str = "/admin/v1/tenants/{tenant}/transfer";
 pub const ADMIN_OVERSPEND: &str = "/admin/v1/overspend";
 /// The regions (GET).
 pub const ADMIN_REGIONS: &str = "/admin/v1/regions";
+/// Have a standby take over the homes of a region that is lost (POST).
+pub const ADMIN_FAILOVER: &str = "/admin/v1/regions/{region}/failover";
+
+/// Move all homes out of a region (POST), and how far that has come (GET).
+pub const ADMIN_REGION_DRAIN: &str = "/admin/v1/regions/{region}/drain";
+/// Stop that (POST).
+pub const ADMIN_REGION_DRAIN_STOP: &str = "/admin/v1/regions/{region}/drain/stop";
 
 /// The groups of a cluster (GET).
 pub const ADMIN_CLUSTER: &str = "/admin/v1/cluster";

@@ -26,6 +26,11 @@ pub struct OpenTenantRequest {
     #[serde(default, deserialize_with = "not_null", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub home: Option<RegionName>,
+    /// Which regions stand by for its home, of those that the service's configuration names; the first of
+    /// them if left out.
+    #[serde(default, deserialize_with = "not_null", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, max_items = 4)]
+    pub standbys: Option<Vec<RegionName>>,
     /// How it departs from the default policy.
     #[serde(default, deserialize_with = "object")]
     pub policy: PolicyRequest,
@@ -69,6 +74,12 @@ pub struct PolicyRequest {
     #[serde(default, deserialize_with = "not_null", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub on_expiry: Option<OnExpiry>,
+    /// How many credits of authorizes, charges, captures and reclaims home may answer before its standby
+    /// has them: X. If home is lost, at most as many are spent twice. With 0 each of them waits for the
+    /// standby.
+    #[serde(default, deserialize_with = "not_null", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub unacknowledged_max: Option<Amount>,
 }
 
 /// An account's policy.
@@ -82,6 +93,8 @@ pub struct Policy {
     pub takeback_cap: Amount,
     /// What becomes of an allocation whose lease has run out, where nothing else was set for it.
     pub on_expiry: OnExpiry,
+    /// How many credits of calls home may answer before its standby has them: X.
+    pub unacknowledged_max: Amount,
 }
 
 spelled_enum! {

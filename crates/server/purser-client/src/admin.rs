@@ -1,10 +1,10 @@
 //! The admin API: one method for each call of the contract.
 
 use purser_api::{
-    AdjustAnswer, AdjustRequest, CloseAnswer, CloseRequest, FreezeRequest, GrantAnswer,
-    GrantRequest, List, LotId, OpenTenantRequest, OverspendAnswer, OverspendQuery, PolicyRequest,
-    RegionsAnswer, Tenant, TenantAnswer, TenantsQuery, UnitName, UnitQuery, VoidAnswer,
-    VoidRequest, paths,
+    AdjustAnswer, AdjustRequest, CloseAnswer, CloseRequest, DrainAnswer, DrainRequest,
+    FreezeRequest, GrantAnswer, GrantRequest, List, LotId, MoveRequest, OpenTenantRequest,
+    OverspendAnswer, OverspendQuery, PlacementAnswer, PolicyRequest, RegionName, RegionsAnswer,
+    Tenant, TenantAnswer, TenantsQuery, UnitName, UnitQuery, VoidAnswer, VoidRequest, paths,
 };
 use purser_types::{TenantId, Unit};
 use serde::Serialize;
@@ -60,6 +60,38 @@ impl Admin {
     pub async fn regions(&self, call: &Call) -> Result<RegionsAnswer, ClientError> {
         let request = Request::get(paths::ADMIN_REGIONS.to_owned());
         Ok(self.client.send(request, call.time).await?.body)
+    }
+
+    /// Has all homes moved out of a region; answers at once with how far that has come. It may be said
+    /// again. Needs a token that reaches all tenants.
+    pub async fn drain(
+        &self,
+        region: &RegionName,
+        body: &DrainRequest,
+        call: &Call,
+    ) -> Result<DrainAnswer, ClientError> {
+        let path = paths::fill(paths::ADMIN_REGION_DRAIN, &[region]);
+        Ok(self.client.send(Request::state(path, body), call.time).await?.body)
+    }
+
+    /// How far moving all homes out of a region has come. Needs a token that reaches all tenants.
+    pub async fn drain_progress(
+        &self,
+        region: &RegionName,
+        call: &Call,
+    ) -> Result<DrainAnswer, ClientError> {
+        let path = paths::fill(paths::ADMIN_REGION_DRAIN, &[region]);
+        Ok(self.client.send(Request::get(path), call.time).await?.body)
+    }
+
+    /// Stops moving homes out of a region; it may be said again. Needs a token that reaches all tenants.
+    pub async fn stop_drain(
+        &self,
+        region: &RegionName,
+        call: &Call,
+    ) -> Result<DrainAnswer, ClientError> {
+        let path = paths::fill(paths::ADMIN_REGION_DRAIN_STOP, &[region]);
+        Ok(self.client.send(Request::state_alone(path), call.time).await?.body)
     }
 
     /// Opens a tenant's account in one unit.
@@ -159,6 +191,23 @@ impl AdminAccount {
         call: &Call,
     ) -> Result<Answer<CloseAnswer>, ClientError> {
         self.change(paths::ADMIN_CLOSE, body, call).await
+    }
+
+    /// Says where the tenant's home shall be, for its accounts in all units, and waits until it is there.
+    /// It may be said again, and goes on when the caller has gone.
+    pub async fn move_home(
+        &self,
+        body: &MoveRequest,
+        call: &Call,
+    ) -> Result<PlacementAnswer, ClientError> {
+        let path = paths::fill(paths::ADMIN_MOVE, &[&self.tenant]);
+        Ok(self.client.send(Request::state(path, body), call.time).await?.body)
+    }
+
+    /// Where the tenant's home is, and whether it moves.
+    pub async fn home(&self, call: &Call) -> Result<PlacementAnswer, ClientError> {
+        let path = paths::fill(paths::ADMIN_MOVE, &[&self.tenant]);
+        Ok(self.client.send(Request::get(path), call.time).await?.body)
     }
 
     /// What is set aside for regions.

@@ -5,9 +5,10 @@
 
 use purser_api::{
     AdjustAnswer, Allocation, AllocationAnswer, Balance, BatchAnswer, CaptureAnswer, ChargeAnswer,
-    ChargeDetail, CheckAnswer, CloseAnswer, ClusterAnswer, Entry, GrantAnswer, GroupAnswer, Hold,
-    HoldAnswer, HoldDetail, List, Lot, OverspendAnswer, Problem, ReclaimAnswer, RefundAnswer,
-    RegionsAnswer, Statement, TakeBackAnswer, Tenant, TenantAnswer, VoidAnswer,
+    ChargeDetail, CheckAnswer, CloseAnswer, ClusterAnswer, DrainAnswer, Entry, GrantAnswer,
+    GroupAnswer, Hold, HoldAnswer, HoldDetail, List, Lot, OverspendAnswer, PlacementAnswer,
+    Problem, ReclaimAnswer, RefundAnswer, RegionsAnswer, Statement, TakeBackAnswer, Tenant,
+    TenantAnswer, VoidAnswer,
 };
 
 /// What an answer says.
@@ -28,7 +29,8 @@ macro_rules! answer_bodies {
 
 answer_bodies! {
     AdjustAnswer, AllocationAnswer, Balance, BatchAnswer, CaptureAnswer, ChargeAnswer, ChargeDetail,
-    CheckAnswer, CloseAnswer, ClusterAnswer, GrantAnswer, GroupAnswer, HoldAnswer, HoldDetail,
-    List<Allocation>, List<Entry>, List<Hold>, List<Lot>, List<Tenant>, OverspendAnswer, Problem,
+    CheckAnswer, CloseAnswer, ClusterAnswer, DrainAnswer, GrantAnswer, GroupAnswer, HoldAnswer, HoldDetail,
+    List<Allocation>, List<Entry>, List<Hold>, List<Lot>, List<Tenant>, OverspendAnswer,
+    PlacementAnswer, Problem,
     ReclaimAnswer, RefundAnswer, RegionsAnswer, Statement, TakeBackAnswer, TenantAnswer, VoidAnswer,
 }

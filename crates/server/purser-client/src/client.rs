@@ -240,6 +240,16 @@ impl Request {
         Self { method: Method::PUT, path, body: body.map(written), key: None, changes: true }
     }
 
+    /// The same, for what goes on when it has been said.
+    pub(crate) fn state(path: String, body: &impl Serialize) -> Self {
+        Self { changes: true, ..Self::ask(path, body) }
+    }
+
+    /// The same, where the path says it all.
+    pub(crate) fn state_alone(path: String) -> Self {
+        Self { method: Method::POST, path, body: None, key: None, changes: true }
+    }
+
     /// Changes that carry their keys in the body.
     pub(crate) fn changes_with_own_keys(path: String, body: &impl Serialize) -> Self {
         Self { changes: true, ..Self::ask(path, body) }

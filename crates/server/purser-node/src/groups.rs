@@ -60,7 +60,12 @@ impl Groups {
         Ok(Self { shards: settings.shards, groups })
     }
 
-    /// The group that an account belongs to.
+    /// Those of a router, which hosts none.
+    pub(crate) const fn none(shards: ShardCount) -> Self {
+        Self { shards, groups: Vec::new() }
+    }
+
+    /// The group that an account belongs to. Nothing asks a router for one.
     pub(crate) fn of(&self, account: &AccountName) -> &Group<Ledger> {
         self.of_shard(self.shards.shard_of(account)).expect("there is a group for each shard")
     }

@@ -8,7 +8,8 @@
 //!                                └── convert: bodies ⇄ commands, receipts
 //! ```
 //!
-//! A [`Node`] is started from checked [`NodeSettings`], which may come from a [`NodeConfig`] file.
+//! A [`Node`] is started from checked [`NodeSettings`], which may come from a [`NodeConfig`] file. A
+//! [`Router`] is the same without groups: it passes on whatever comes.
 //! Several nodes can live in one process: nothing here is global but what `tracing` and `metrics`
 //! keep.
 //!
@@ -28,6 +29,7 @@ mod listeners;
 mod metrics;
 mod node;
 mod regions;
+mod router;
 mod serve;
 mod settings;
 mod shards;
@@ -37,16 +39,17 @@ mod token;
 
 pub use config::{
     ConfigError, LimitsConfig, NodeConfig, PeerConfig, RaftConfig, RegionsConfig, RetentionConfig,
-    StorageConfig, StorageProfile, TokenConfig,
+    RouterConfig, StorageConfig, StorageProfile, TokenConfig,
 };
 pub use groups::GroupsError;
 pub use http::openapi_document;
-pub use listeners::{Addresses, BindError, Listeners};
+pub use listeners::{Addresses, ApiAddresses, ApiListeners, BindError, Listeners};
 pub use metrics::{Recorder, RecorderError};
 pub use node::{Node, StartError, Surroundings};
+pub use router::{Router, RouterStartError};
 pub use settings::{
     BaseUrl, ClusterName, InvalidBaseUrl, InvalidClusterName, LimitSettings, NodeSettings,
-    PeerSettings, RegionNumber, RegionSettings, RetentionSettings, VoucherKey,
+    PeerSettings, RegionNumber, RegionSettings, RetentionSettings, RouterSettings, VoucherKey,
 };
 pub use shards::{InvalidShardCount, Shard, ShardCount};
 pub use tasks::NodeFailure;

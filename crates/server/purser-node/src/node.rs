@@ -17,11 +17,10 @@ use purser_raft::disk::{Disk, RealDisk};
 use purser_raft::{Clock, Host, HostSettings, OpenError, PeerSwitch, SystemClock};
 
 use crate::groups::{Groups, GroupsError};
-use crate::http::{self, Api};
+use crate::http::Api;
 use crate::listeners::{Addresses, Listeners};
 use crate::metrics::{NodeMetrics, Recorder};
 use crate::regions::Regions;
-use crate::serve;
 use crate::settings::NodeSettings;
 use crate::task;
 use crate::tasks::{NodeFailure, Tasks};
@@ -95,7 +94,7 @@ impl Node {
         surroundings: Surroundings,
     ) -> Result<Self, StartError> {
         let addresses = listeners.addresses();
-        let Listeners { api: api_listener, admin: admin_listener, peer, .. } = listeners;
+        let Listeners { api: api_listeners, peer, .. } = listeners;
         let host = Host::open(host_settings(&settings, &surroundings), peer).await;
         let host = host.map_err(|error| match error {
             OpenError::OtherCluster { .. } => StartError::OtherCluster(error),
@@ -119,21 +118,16 @@ impl Node {
         let background = Tasks::new();
         let servers = background.sibling();
         let recorder = surroundings.recorder;
-        let api =
-            Api::new(&settings, (groups, regions), Arc::clone(&metrics), recorder, &background);
+        let api = Api::new(
+            (&settings).into(),
+            (groups, regions),
+            Arc::clone(&metrics),
+            recorder,
+            &background,
+        );
         let api = Arc::new(api);
         start_tasks(&background, &host, &api, &settings);
-        let (limits, shared_admin) = (settings.limits, admin_listener.is_none());
-        let router = http::data_router(&api, shared_admin);
-        servers.spawn_vital("api", |_| {
-            serve::serve(api_listener, router, limits, Arc::clone(&metrics), servers.clone())
-        });
-        if let Some(listener) = admin_listener {
-            let router = http::admin_router(&api);
-            servers.spawn_vital("admin-api", |_| {
-                serve::serve(listener, router, limits, Arc::clone(&metrics), servers.clone())
-            });
-        }
+        api_listeners.serve(&api, &metrics, &servers);
         tracing::info!(node = %settings.node, api = %addresses.api, "node serves");
         Ok(Self { addresses, api, host, servers, background })
     }

@@ -70,6 +70,46 @@ impl NodeSettings {
     }
 }
 
+/// A router's settings: what a node knows, less what it keeps and decides.
+#[derive(Debug, Clone)]
+pub struct RouterSettings {
+    /// The number under which nodes see it, which none of them has.
+    pub node: NodeId,
+    /// Which cluster it serves.
+    pub cluster: ClusterName,
+    /// Where it stands: new holds and charges are asked of this region.
+    pub region: Region,
+    /// Where it serves the API; port 0 lets the system choose.
+    pub listen: SocketAddr,
+    /// Where it serves the admin API, if not with the rest.
+    pub admin_listen: Option<SocketAddr>,
+    /// The nodes, of all regions.
+    pub peers: BTreeMap<NodeId, PeerSettings>,
+    /// The regions of the cluster.
+    pub regions: BTreeSet<Region>,
+    /// The nodes that vote in the Placement group.
+    pub placement_voters: BTreeSet<NodeId>,
+    /// The regions that stand by for each home.
+    pub standbys: BTreeMap<Region, BTreeSet<Region>>,
+    /// How many shards the accounts are spread over.
+    pub shards: ShardCount,
+    /// What callers may take up.
+    pub limits: LimitSettings,
+    /// Who may ask for what: the same as on all nodes.
+    pub tokens: Vec<Arc<Token>>,
+}
+
+/// The nodes of each region.
+pub(crate) fn nodes_by_region(
+    peers: &BTreeMap<NodeId, PeerSettings>,
+) -> BTreeMap<Region, Vec<NodeId>> {
+    let mut nodes: BTreeMap<Region, Vec<NodeId>> = BTreeMap::new();
+    for (node, peer) in peers {
+        nodes.entry(peer.region).or_default().push(*node);
+    }
+    nodes
+}
+
 /// What a node of a cluster in several regions has to know of them. The same on all nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegionSettings {
@@ -79,6 +119,16 @@ pub struct RegionSettings {
     pub placement_voters: BTreeSet<NodeId>,
     /// What vouchers are signed with.
     pub voucher_key: VoucherKey,
+    /// The regions that stand by for a home: they follow its shards, and one of them takes over if it is
+    /// lost. A home that is not named, or has none, waits for nobody and cannot be failed over.
+    pub standbys: BTreeMap<Region, BTreeSet<Region>>,
+    /// A standby that was silent for so long, or lags by so much, is not waited for any more.
+    pub standby_silence: Duration,
+}
+
+impl RegionSettings {
+    /// After how long a silent standby is dropped.
+    pub const STANDBY_SILENCE: Duration = Duration::from_secs(3);
 }
 
 /// The number of a region in its cluster: which groups are its own.

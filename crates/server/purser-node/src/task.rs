@@ -74,6 +74,28 @@ fn is_due(group: &Group<Ledger>) -> bool {
     group.view(|ledger, _| ledger.next_due()).is_some_and(|due| due <= now)
 }
 
+/// How often a router makes room for what will be recorded.
+const UPKEEP_PERIOD: Duration = Duration::from_secs(15);
+
+/// Makes room for what a router records, until shutdown.
+pub(crate) async fn keep_up(
+    api: Arc<Api>,
+    stopping: CancellationToken,
+) -> Result<(), std::convert::Infallible> {
+    let mut ticks = tokio::time::interval(UPKEEP_PERIOD);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            biased;
+            () = stopping.cancelled() => return Ok(()),
+            _ = ticks.tick() => (),
+        }
+        if let Some(recorder) = api.recorder() {
+            recorder.upkeep();
+        }
+    }
+}
+
 /// How often numbers are published.
 const STATS_PERIOD: Duration = Duration::from_secs(1);
 
@@ -100,6 +122,9 @@ pub(crate) async fn publish_stats(
         }
         api.metrics().record_host(&host.status());
         for group in api.groups().all() {
+            api.metrics().record_group(group.id(), &group.status(), group.now());
+        }
+        for group in api.regions().map(|regions| regions.following()).unwrap_or_default() {
             api.metrics().record_group(group.id(), &group.status(), group.now());
         }
         if turn.is_multiple_of(AWAY_EVERY) && api.regions().is_some() {

@@ -1,8 +1,9 @@
-//! `purser check-config`: whether `purser serve` would accept a file, without starting anything.
+//! `purser check-config`: whether `purser serve` or `purser router` would accept a file, without starting
+//! anything.
 
 use std::path::{Path, PathBuf};
 
-use purser_node::{NodeConfig, NodeSettings};
+use purser_node::{ConfigError, NodeConfig, NodeSettings, RouterConfig, RouterSettings};
 use serde::Serialize;
 
 use crate::failure::CommandError;
@@ -13,6 +14,9 @@ use crate::output::Output;
 pub(crate) struct Args {
     /// The file.
     file: PathBuf,
+    /// It is a router's, for `purser router`.
+    #[arg(long)]
+    router: bool,
 }
 
 /// What stands out in an accepted file.
@@ -21,7 +25,8 @@ struct Accepted {
     node: u64,
     cluster: String,
     region: String,
-    data_dir: PathBuf,
+    /// Nothing for a router, which keeps no data.
+    data_dir: Option<PathBuf>,
     listen: String,
     peers: usize,
     tokens: usize,
@@ -29,20 +34,12 @@ struct Accepted {
 
 /// Checks a file.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<(), CommandError> {
-    let (config, settings) = load(&args.file)?;
-    let accepted = Accepted {
-        node: config.node,
-        cluster: config.cluster,
-        region: config.region,
-        data_dir: config.data_dir,
-        listen: config.listen.to_string(),
-        peers: settings.peers.len(),
-        tokens: settings.tokens.len(),
-    };
+    let accepted = if args.router { accept_router(&args.file)? } else { accept(&args.file)? };
+    let kind = if args.router { "router" } else { "node" };
     output.answer(&accepted, |accepted| {
         let Accepted { node, cluster, region, listen, peers, tokens, .. } = accepted;
         format!(
-            "{} is accepted: node {node} of {cluster} in {region}, API on {listen}, {peers} \
+            "{} is accepted: {kind} {node} of {cluster} in {region}, API on {listen}, {peers} \
              peers, {tokens} tokens",
             args.file.display()
         )
@@ -50,12 +47,48 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Reads and checks a file.
+fn accept(file: &Path) -> Result<Accepted, CommandError> {
+    let (config, settings) = load(file)?;
+    Ok(Accepted {
+        node: config.node,
+        cluster: config.cluster,
+        region: config.region,
+        data_dir: Some(config.data_dir),
+        listen: config.listen.to_string(),
+        peers: settings.peers.len(),
+        tokens: settings.tokens.len(),
+    })
+}
+
+fn accept_router(file: &Path) -> Result<Accepted, CommandError> {
+    let (config, settings) = load_router(file)?;
+    Ok(Accepted {
+        node: config.node,
+        cluster: config.cluster,
+        region: config.region,
+        data_dir: None,
+        listen: config.listen.to_string(),
+        peers: settings.peers.len(),
+        tokens: settings.tokens.len(),
+    })
+}
+
+/// Reads and checks a node's file.
 pub(crate) fn load(file: &Path) -> Result<(NodeConfig, NodeSettings), CommandError> {
-    let refused = |error| CommandError::settings(format!("{} is refused", file.display()), error);
-    let config = NodeConfig::load(file).map_err(refused)?;
-    let settings = config.validate().map_err(refused)?;
+    let config = NodeConfig::load(file).map_err(|error| refused(file, error))?;
+    let settings = config.validate().map_err(|error| refused(file, error))?;
     Ok((config, settings))
+}
+
+/// Reads and checks a router's file.
+pub(crate) fn load_router(file: &Path) -> Result<(RouterConfig, RouterSettings), CommandError> {
+    let config = RouterConfig::load(file).map_err(|error| refused(file, error))?;
+    let settings = config.validate().map_err(|error| refused(file, error))?;
+    Ok((config, settings))
+}
+
+fn refused(file: &Path, error: ConfigError) -> CommandError {
+    CommandError::settings(format!("{} is refused", file.display()), error)
 }
 
 #[cfg(test)]
@@ -64,6 +97,10 @@ mod tests {
 
     /// `deploy/purser.toml`, from this crate's folder.
     const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../deploy/purser.toml");
+
+    /// `deploy/router.toml`.
+    const EXAMPLE_OF_ROUTER: &str =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../../deploy/router.toml");
 
     /// What a person reads about a file that differs from the example in one line.
     fn refusal(line: &str, instead: &str) -> String {
@@ -88,6 +125,12 @@ mod tests {
         let (_, settings) = load(Path::new(EXAMPLE)).unwrap();
         assert_eq!(settings.peers.len(), 2);
         assert_eq!(settings.tokens.len(), 2);
+    }
+
+    #[test]
+    fn the_example_of_a_router_is_accepted() {
+        let (_, settings) = load_router(Path::new(EXAMPLE_OF_ROUTER)).unwrap();
+        assert_eq!((settings.peers.len(), settings.regions.len()), (3, 3));
     }
 
     #[test]

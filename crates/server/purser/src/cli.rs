@@ -7,7 +7,9 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::failure::CommandError;
 use crate::output::{Format, Output};
 use crate::telemetry::{self, Logs};
-use crate::{audit, bench, check_config, client_commands, dev, generate, replay, scenario, serve};
+use crate::{
+    audit, bench, check_config, client_commands, dev, generate, replay, router, scenario, serve,
+};
 
 /// The longest time that an option may name, in seconds: a day. More is a slip, and much more cannot
 /// be added to a clock.
@@ -28,6 +30,7 @@ pub(crate) struct Cli {
 enum Command {
     Dev(dev::Args),
     Serve(serve::Args),
+    Router(router::Args),
     CheckConfig(check_config::Args),
     #[command(flatten)]
     Client(client_commands::ClientCommand),
@@ -70,7 +73,7 @@ impl Command {
     /// for an answer.
     fn logs(&self) -> Logs {
         match self {
-            Self::Serve(_) => Logs::Server,
+            Self::Serve(_) | Self::Router(_) => Logs::Server,
             _ => Logs::Quiet,
         }
     }
@@ -80,6 +83,7 @@ impl Command {
         match self {
             Self::Dev(args) => Box::pin(dev::run(args, output)).await,
             Self::Serve(args) => Box::pin(serve::run(args, output)).await,
+            Self::Router(args) => Box::pin(router::run(args, output)).await,
             Self::CheckConfig(args) => check_config::run(&args, output),
             Self::Client(command) => Box::pin(client_commands::run(command, output)).await,
             Self::Replay(args) => Box::pin(replay::run(args, output)).await,
@@ -126,10 +130,14 @@ mod tests {
             "dev start us/2",
             "dev status --json",
             "serve --config purser.toml",
+            "router --config router.toml",
             "check-config purser.toml",
+            "check-config --router router.toml",
             "tenant open acme --unit tokens --debt-limit 50 --refund-expired regrant:7",
             "tenant list --status frozen --limit 10",
             "tenant freeze acme --reason fraud --key k1",
+            "tenant move acme --to eu",
+            "tenant home acme --json",
             "tenant close acme --reason gone --dry-run",
             "tenant close acme --reason gone --confirm 17 --url http://a:1,http://b:1",
             "grant acme 1000 --category promotional --expires-at 2030-01-01T00:00:00Z",
@@ -147,6 +155,8 @@ mod tests {
             "allocation write-off acme eu --reason lost --confirm 17",
             "overspend --region us --limit 5",
             "region list --json",
+            "region drain us --to eu",
+            "region drain us --stop",
             "hold create acme 30 --ttl 60 --reference job-1 --metadata model=large --json",
             "hold list acme --state active",
             "hold capture acme h7-0-us 25 --partial --if-expired charge",
@@ -199,6 +209,8 @@ mod tests {
         check_refused("allocation transfer acme 0 --from eu --to ap", ErrorKind::ValueValidation);
         check_refused("entries acme --limit 1001", ErrorKind::ValueValidation);
         check_refused("balance acme --timeout 18446744073709551615", ErrorKind::ValueValidation);
+        check_refused("tenant move acme", ErrorKind::MissingRequiredArgument);
+        check_refused("region drain us --to eu --stop", ErrorKind::ArgumentConflict);
         check_refused("cluster transfer 0", ErrorKind::MissingRequiredArgument);
         check_refused("cluster set-voters 0", ErrorKind::MissingRequiredArgument);
         check_refused("cluster add-learner 0 +4", ErrorKind::ValueValidation);

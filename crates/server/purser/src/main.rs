@@ -6,13 +6,14 @@
 //! ```text
 //!  cli ──▶ dev              several nodes in this process, with data and traffic
 //!      ──▶ serve            one node, as its configuration says
+//!      ──▶ router           a process that passes calls on to nodes
 //!      ──▶ client_commands  one call of the API each
 //!      ──▶ replay, bench    load, with its own book or its own clock
 //!      ──▶ audit, scenario  the ledger's rules without a server
 //! ```
 //!
 //! Exit codes: 0 done, 1 refused or failed, 2 usage, 3 not reached or outcome unknown, 64 settings
-//! refused by `serve` and `check-config`.
+//! refused by `serve`, `router` and `check-config`.
 
 mod audit;
 mod bench;
@@ -25,6 +26,7 @@ mod generate;
 mod output;
 mod plain_call;
 mod replay;
+mod router;
 mod scenario;
 mod serve;
 mod signals;

@@ -18,6 +18,7 @@ use purser_placement::{
 };
 use purser_types::{Credits, Generation, IdempotencyKey, LogTime, Region, Sequence};
 
+use crate::broken::Rule;
 use crate::site::{Of, Site, item};
 use crate::world::World;
 
@@ -41,10 +42,6 @@ pub struct Homes {
     lost: BTreeMap<Region, Unacknowledged>,
     /// How many were ever lost.
     lost_count: u32,
-    /// Whether vouchers leave without waiting, which breaks R1.
-    pub hasty_vouchers: bool,
-    /// Whether answers leave whatever is not acknowledged, which breaks R6.
-    pub hasty_answers: bool,
 }
 
 pub(crate) fn region(name: &str) -> Region {
@@ -70,8 +67,6 @@ impl Homes {
             unacknowledged: Unacknowledged::none(Sequence::ZERO, Credits::ZERO),
             lost: BTreeMap::new(),
             lost_count: 0,
-            hasty_vouchers: false,
-            hasty_answers: false,
         };
         let standbys = BTreeSet::from([region(HOMES[1])]);
         let open = PlacementOperation::Open { home: homes.here, standbys };
@@ -133,13 +128,13 @@ impl World {
     pub(crate) fn may_vouch(&self) -> bool {
         let head = self.home_account().head().sequence;
         let is_known = self.homes.unacknowledged.has(head);
-        !self.homes.waits || is_known || self.homes.hasty_vouchers
+        !self.homes.waits || is_known || self.breaks(Rule::EntryBeforeVoucher)
     }
 
     /// R6: whether the answer of a call at home may leave that made an entry.
     pub fn may_answer(&self, entry: &Entry) -> bool {
         let may = self.homes.unacknowledged.may_answer(entry);
-        !self.homes.waits || may || self.homes.hasty_answers
+        !self.homes.waits || may || self.breaks(Rule::AnswersWithinX)
     }
 
     /// Whether an entry that some home made stands in the account's history.
@@ -390,6 +385,7 @@ impl World {
         key: IdempotencyKey,
         now: LogTime,
     ) -> Option<(Outcome, bool)> {
+        let answers_anyway = self.breaks(Rule::AnswersWithinX);
         let group = self.homes.groups.get_mut(&at)?;
         let of = Of { account: &self.account, generation: Generation::HOME };
         let before = group.book(&self.account, Generation::HOME)?.head().sequence;
@@ -401,7 +397,7 @@ impl World {
         new.reverse();
         new.iter().for_each(|entry| lacked.note(entry, limit));
         let leaves = match &outcome.result {
-            Ok(receipt) => lacked.may_answer(&receipt.entry) || self.homes.hasty_answers,
+            Ok(receipt) => lacked.may_answer(&receipt.entry) || answers_anyway,
             Err(_) => true,
         };
         Some((outcome, leaves))

@@ -9,6 +9,7 @@
 //! than the bound says; at the end everything that was handed out has come home, to the last credit.
 //! Not here: Raft, disks and sockets, which have tests of their own.
 
+pub mod broken;
 pub mod demand;
 pub mod homes;
 pub mod model;

@@ -9,13 +9,15 @@ mod face;
 mod losing;
 
 use purser_ledger::{
-    Account, Allocate, Authorize, BookPhase, Capture, Category, Charge, Confirm, Fact, Grant, Hold,
-    HoldKind, HoldNumber, HoldState, IfExpired, Mode, OnExpiry, Operation, Outcome, Policy,
-    Reclaim, Refund, Release, Return, SetAllocation, TakeBack, Target,
+    Account, Allocate, Authorize, BookPhase, Capture, Category, Charge, Confirm, Cover, Fact,
+    Grant, Hold, HoldKind, HoldNumber, HoldState, IfExpired, Item, Mode, OnExpiry, Operation,
+    Outcome, Policy, Reclaim, Refund, Release, Return, SetAllocation, TakeBack, Target,
 };
-use purser_types::{Credits, Generation, LogTime, Owner, Region, Span};
+use purser_types::{Credits, Generation, IdempotencyKey, LogTime, Owner, Region, Span};
 use stateright::{Model, Property};
 
+use crate::broken::Rule;
+use crate::site::item;
 use crate::world::{Message, World};
 
 /// How much may happen.
@@ -39,10 +41,14 @@ pub struct Small {
     pub takeback_cap: u64,
     /// Whether an operator may take back beyond that.
     pub is_forced: bool,
+    /// Whether home covers over-captures, and how much may be owed for them.
+    pub covers: Option<u64>,
     /// Whether it is also tried from everywhere that everything comes home.
     pub comes_home: bool,
     /// Whether home takes calls and is lost, once, and what it may answer for on its own.
     pub lost_home: Option<u64>,
+    /// A rule that is broken on purpose, to see that it is missed.
+    pub broken: Option<Rule>,
 }
 
 /// A world, what may still happen, and what clients were told.
@@ -87,6 +93,8 @@ pub enum Action {
     End(Owner),
     /// Home takes an allocation back.
     TakeBack(Owner),
+    /// Home covers what an over-capture of the oldest hold lacks.
+    Cover(Owner),
     /// A client authorizes one credit.
     Authorize(Owner),
     /// A client charges one credit.
@@ -143,6 +151,9 @@ const NOW: LogTime = LogTime::ZERO;
 /// The property that something was overspent, which some models are to reach.
 pub const OVERSPENT: &str = "a region has overspent";
 
+/// The property that a node breaks that breaks a rule.
+pub const BOOKED_ONCE: &str = "overspend stays within the bound, every call is booked once";
+
 impl Small {
     /// Two regions and three credits, with nothing that could overspend.
     pub const TWO_REGIONS: Self = Self {
@@ -155,8 +166,10 @@ impl Small {
         overdraft: 0,
         takeback_cap: 0,
         is_forced: false,
+        covers: None,
         comes_home: false,
         lost_home: None,
+        broken: None,
     };
 
     fn state(&self) -> State {
@@ -164,8 +177,11 @@ impl Small {
             if self.takeback_cap > 0 { OnExpiry::TakeBack } else { OnExpiry::default() };
         let takeback_cap = credits(self.takeback_cap);
         let unacknowledged_max = credits(self.lost_home.unwrap_or_default());
-        let policy = Policy { takeback_cap, on_expiry, unacknowledged_max, ..Policy::default() };
+        let debt_limit = credits(self.covers.unwrap_or_default());
+        let policy =
+            Policy { debt_limit, takeback_cap, on_expiry, unacknowledged_max, ..Policy::default() };
         let mut world = World::new(self.regions, policy);
+        world.broken = self.broken;
         let grant = Grant {
             amount: credits(self.credits),
             category: Category::Paid,
@@ -195,6 +211,9 @@ impl Small {
         for allocation in account.allocations() {
             let owner = allocation.owner;
             actions.extend([Action::Recall(owner), Action::End(owner), Action::TakeBack(owner)]);
+            if self.covers.is_some() {
+                actions.push(Action::Cover(owner));
+            }
             if self.overdraft > 0 {
                 actions.push(Action::Overdraft(owner, allocation.overdraft.is_zero()));
             }
@@ -267,9 +286,7 @@ impl Model for Small {
             Property::always("the bound stays within its ceiling", |_: &Self, state: &State| {
                 state.world.check_bound().is_ok()
             }),
-            Property::always("overspend stays within the bound, every call is booked once", {
-                |_: &Self, state: &State| state.is_booked_once()
-            }),
+            Property::always(BOOKED_ONCE, |_: &Self, state: &State| state.is_booked_once()),
             Property::always("nothing is stranded at rest", |model: &Self, state: &State| {
                 !model.comes_home || state.comes_home()
             }),
@@ -297,6 +314,10 @@ impl State {
                 let sequence = self.world.home_account().head().sequence;
                 let forced = model.is_forced.then_some(Confirm(sequence));
                 self.order(Operation::TakeBack(TakeBack { owner, forced }))
+            }
+            Action::Cover(owner) => {
+                let asked = self.over_capture(owner)?;
+                self.order(Operation::Cover(Cover::of(owner, &asked, credits(1))?))
             }
             Action::Tend(owner) => {
                 self.world.tend(owner, NOW);
@@ -351,8 +372,14 @@ impl State {
 
     fn call(&mut self, action: Action) -> Option<()> {
         self.calls = self.calls.checked_sub(1)?;
-        let (owner, operation) = self.operation(action)?;
-        let Outcome { result, .. } = self.world.in_region(owner, operation, None, NOW)?;
+        let (owner, asked) = match action {
+            Action::OverCapture(owner) => (owner, self.over_capture(owner)?),
+            action => {
+                let (owner, operation) = self.operation(action)?;
+                (owner, item(operation, None))
+            }
+        };
+        let Outcome { result, .. } = self.world.ask_region(owner, asked, NOW)?;
         let entry = result.ok()?.entry;
         for step in &entry.moves {
             if step.to == purser_ledger::Bucket::Used {
@@ -367,15 +394,6 @@ impl State {
 
     fn operation(&self, action: Action) -> Option<(Owner, Operation)> {
         let hold_of = |owner| oldest_hold(self.world.book(owner)?);
-        let capture = |hold, amount| {
-            Operation::Capture(Capture {
-                hold,
-                amount,
-                is_final: true,
-                allow_debt: false,
-                if_expired: IfExpired::Refuse,
-            })
-        };
         Some(match action {
             Action::Authorize(owner) => {
                 let (amount, ttl) = (credits(1), Span::from_days(1));
@@ -386,7 +404,6 @@ impl State {
                 (owner, Operation::Charge(charge))
             }
             Action::Capture(owner) => (owner, capture(hold_of(owner)?, None)),
-            Action::OverCapture(owner) => (owner, capture(hold_of(owner)?, Some(credits(2)))),
             Action::Release(owner) => {
                 (owner, Operation::Release(Release { hold: hold_of(owner)? }))
             }
@@ -401,10 +418,17 @@ impl State {
             Action::Return(owner) => {
                 let available = self.world.book(owner)?.balance().available;
                 let keep = available.checked_sub(credits(1))?;
-                (owner, Operation::Return(Return { keep, recall: 0 }))
+                (owner, Operation::Return(Return::free(keep, 0)))
             }
             _ => return None,
         })
+    }
+
+    /// The oldest hold's over-capture, under a key of its own: so that home can cover it.
+    fn over_capture(&self, owner: Owner) -> Option<Item> {
+        let hold = oldest_hold(self.world.book(owner)?)?;
+        let key = IdempotencyKey::parse(&format!("hold {}", hold.0.0)).ok()?;
+        Some(item(capture(hold, Some(credits(2))), Some(key)))
     }
 
     /// If all were booked now, home would say what clients were told, and no more would be overspent
@@ -435,6 +459,17 @@ impl State {
         world.home_account().allocations().next().is_none()
             && world.home_account().balance().allocated.is_empty()
     }
+}
+
+/// The last capture of a hold. Whether debt is allowed matters to home alone.
+fn capture(hold: HoldNumber, amount: Option<Credits>) -> Operation {
+    Operation::Capture(Capture {
+        hold,
+        amount,
+        is_final: true,
+        allow_debt: true,
+        if_expired: IfExpired::Refuse,
+    })
 }
 
 /// The oldest hold that has not ended.

@@ -5,6 +5,7 @@
 //! must be what the tally says, entry for entry.
 
 mod calls;
+mod covers;
 mod door;
 mod finale;
 mod moves;
@@ -15,10 +16,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fastrand::Rng;
 use purser_ledger::{
-    Digest32, HoldNumber, OnExpiry, Operation, Outcome, Policy, RefundExpired, Target,
+    Cover, Digest32, HoldNumber, Item, OnExpiry, Operation, Outcome, Policy, RefundExpired, Target,
 };
 use purser_types::{Credits, Epoch, Generation, IdempotencyKey, LogTime, Owner, Region, Span};
 
+use crate::broken::Rule;
 use crate::site::Site;
 use crate::world::World;
 
@@ -41,15 +43,6 @@ pub struct Plan {
     pub unacknowledged_max: u64,
     /// A rule that is broken on purpose, to see that it is missed.
     pub broken: Option<Rule>,
-}
-
-/// A rule that only a node can keep: the ledger does not see what leaves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rule {
-    /// R1: no voucher leaves before every promotable standby has what it is made of.
-    EntryBeforeVoucher,
-    /// R6: no call is answered that would take what no standby has beyond X.
-    AnswersWithinX,
 }
 
 impl Plan {
@@ -111,6 +104,8 @@ pub(crate) struct Story {
     tally: Tally,
     /// Calls that may be sent again, and how they were answered.
     answered: Vec<Answered>,
+    /// Calls that a region is short for.
+    short: Vec<Short>,
     /// Holds and charges that calls may be about.
     known: Vec<Known>,
     /// The same by the key under which they were asked for.
@@ -138,6 +133,14 @@ struct Answered {
     at: LogTime,
     /// How many homes had been lost by then.
     lost_count: u32,
+}
+
+/// A call that needs more than its region may spend.
+#[derive(Debug, Clone)]
+struct Short {
+    /// What home is asked for.
+    cover: Cover,
+    asked: Item,
 }
 
 /// A hold or charge that somebody was told of.
@@ -206,8 +209,7 @@ impl Story {
             ..Policy::default()
         };
         let mut world = World::new(plan.regions, policy);
-        world.homes.hasty_vouchers = plan.broken == Some(Rule::EntryBeforeVoucher);
-        world.homes.hasty_answers = plan.broken == Some(Rule::AnswersWithinX);
+        world.broken = plan.broken;
         Self {
             rng,
             plan: plan.clone(),
@@ -216,6 +218,7 @@ impl Story {
             next_key: 0,
             tally: Tally::default(),
             answered: Vec::new(),
+            short: Vec::new(),
             known: Vec::new(),
             made_under: BTreeMap::new(),
             backups: Vec::new(),

@@ -16,6 +16,7 @@ use purser_types::{
     Credits, Epoch, Generation, IdempotencyKey, LogTime, Owner, Region, Sequence, TenantId, Unit,
 };
 
+use crate::broken::Rule;
 use crate::homes::{HOMES, Homes};
 use crate::site::{Of, Site, item};
 
@@ -44,6 +45,8 @@ pub struct World {
     /// What regions and home did by themselves to undo what had been decided twice, and what came of
     /// it.
     pub own_acts: Vec<(Owner, Outcome)>,
+    /// A rule that nobody keeps.
+    pub broken: Option<Rule>,
 }
 
 /// A region's group, and what its leader knows besides.
@@ -76,8 +79,9 @@ impl World {
             regions,
             wire: Vec::new(),
             own_acts: Vec::new(),
+            broken: None,
         };
-        let open = Operation::Open(Open { home: region(HOMES[0]), policy });
+        let open = Operation::Open(Open { home: region(HOMES[0]), policy, epoch: None });
         let of = Of { account: &world.account, generation: Generation::HOME };
         let opened = world.home.ask(of, item(open, None), LogTime::ZERO);
         assert!(opened.result.is_ok(), "a new account can be opened");
@@ -114,9 +118,14 @@ impl World {
         key: Option<IdempotencyKey>,
         now: LogTime,
     ) -> Option<Outcome> {
+        self.ask_region(owner, item(operation, key), now)
+    }
+
+    /// The same with what the region's leader has found out.
+    pub fn ask_region(&mut self, owner: Owner, item: Item, now: LogTime) -> Option<Outcome> {
         let region = self.regions.get_mut(&owner.region)?;
         let of = Of { account: &self.account, generation: owner.generation };
-        Some(region.site.ask(of, item(operation, key), now))
+        Some(region.site.ask(of, item, now))
     }
 
     /// A region notes that it passes a call on to home.
@@ -199,7 +208,8 @@ impl World {
         if region.is_some_and(|region| region.lost.contains(&owner.generation)) {
             return;
         }
-        self.in_region(owner, Operation::Accept(Box::new(voucher.clone())), None, now);
+        let taken = self.as_if_besides(voucher).unwrap_or_else(|| voucher.clone());
+        self.in_region(owner, Operation::Accept(Box::new(taken)), None, now);
         for hold in &voucher.reversals {
             self.undo(owner, *hold, now);
         }
@@ -239,7 +249,14 @@ impl World {
     }
 
     fn take_report(&mut self, report: &Report, now: LogTime) {
+        if self.ignores(report.owner, self.home_account()) {
+            return;
+        }
         let outcome = self.at_home(Operation::Settle(report.clone()), None, now);
+        if let Some(again) = outcome.result.as_ref().err().and_then(|no| self.as_if_new(report, no))
+        {
+            self.at_home(Operation::Settle(again), None, now);
+        }
         if let Err(Rejection::ReportGap { booked }) = outcome.result
             && let Some(region) = self.regions.get_mut(&report.owner.region)
         {
@@ -248,19 +265,23 @@ impl World {
         }
     }
 
-    /// What a region's leader does of its own accord: answers a recall, and ends a book that is to
-    /// end.
+    /// What a region's leader does of its own accord: answers a recall, gives covers back that nobody has
+    /// used, and ends a book that is to end.
     pub fn tend(&mut self, owner: Owner, now: LogTime) {
         let Some((mode, recall)) = self.book(owner).and_then(Account::standing_orders) else {
             return;
         };
         if let Some(Recall { number, keep }) = recall {
-            let give = Operation::Return(Return { keep, recall: number });
-            self.in_region(owner, give, None, now);
+            self.give_back(owner, Return::free(keep, number), now);
         }
         if matches!(mode, Mode::Strict | Mode::Ending) {
-            let give = Operation::Return(Return { keep: Credits::ZERO, recall: 0 });
-            self.in_region(owner, give, None, now);
+            self.give_back(owner, Return::free(Credits::ZERO, 0), now);
+        }
+        let covers: Vec<_> = self.book(owner).into_iter().flat_map(Account::open_covers).collect();
+        if !covers.is_empty() {
+            // Whoever still wants one asks again.
+            let covers = covers.into_iter().map(|(number, ..)| number).collect();
+            self.give_back(owner, Return { covers, ..Return::free(Credits::MAX, 0) }, now);
         }
         if mode == Mode::Ending {
             self.in_region(owner, Operation::Finish, None, now);
@@ -297,6 +318,9 @@ impl World {
         let owners: Vec<Owner> = self.books().map(Account::owner).collect();
         for owner in owners {
             let account = home.book(&self.account, Generation::HOME);
+            if account.is_some_and(|account| self.ignores(owner, account)) {
+                continue;
+            }
             let booked = account
                 .into_iter()
                 .flat_map(Account::allocations)

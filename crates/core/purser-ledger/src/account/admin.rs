@@ -5,6 +5,7 @@ use purser_types::LogTime;
 use super::{Account, Draft};
 use crate::command::{Close, Open};
 use crate::entry::Fact;
+use crate::moving::FIRST_EPOCH;
 use crate::policy::PolicyChange;
 use crate::rejection::Rejection;
 use crate::standing::{AccountStatus, Standing};
@@ -17,6 +18,7 @@ impl Account {
         }
         Ok(Draft::still(Fact::Opened {
             account: self.name.clone(),
+            epoch: asked.epoch.filter(|epoch| *epoch > FIRST_EPOCH),
             standing: Standing {
                 status: AccountStatus::Open,
                 home: asked.home,

@@ -4,7 +4,7 @@ use purser_types::Credits;
 
 use super::{Account, Draft, Side};
 use crate::balance::Balance;
-use crate::command::{LotNumber, Shortage};
+use crate::command::{Cover, Item, LotNumber, Operation, Shortage};
 use crate::entry::{Bucket, Fact, Move};
 use crate::hold::{Hold, HoldState, Portion, Source};
 use crate::region::payer;
@@ -88,6 +88,55 @@ impl Account {
         Rejection::InsufficientCredits { available, short_by, debt, debt_limit }
     }
 
+    /// Plans to draw `amount`: from what is there for this operation alone, then like
+    /// [`Account::plan_with_debt`]. A region that is short says what it lacks in all, the cover included.
+    pub(crate) fn plan_covered(
+        &self,
+        amount: Credits,
+        allow_debt: bool,
+        cover: Option<Portion>,
+    ) -> Result<Plan, Rejection> {
+        let covered =
+            cover.map(|Portion { lot, amount: free }| Portion { lot, amount: free.min(amount) });
+        let covered = covered.filter(|portion| !portion.amount.is_zero());
+        let Some(covered) = covered else { return self.plan_with_debt(amount, allow_debt) };
+        match self.plan_with_debt(amount.saturating_sub(covered.amount), allow_debt) {
+            Ok(mut plan) => {
+                plan.portions.insert(0, covered);
+                Ok(plan)
+            }
+            Err(Rejection::RightExhausted { right, short_by }) => {
+                let short_by = short_by.checked_add(covered.amount).unwrap_or(Credits::MAX);
+                Err(Rejection::RightExhausted { right, short_by })
+            }
+            Err(refusal) => Err(refusal),
+        }
+    }
+
+    /// How an item is refused for want of credits, with what its leader has found out: a region that home
+    /// does not help refuses as home would. Any other refusal as it is.
+    pub(super) fn refusal_of(&self, item: &Item, refusal: Rejection) -> Rejection {
+        match (&refusal, &item.shortage) {
+            (Rejection::RightExhausted { .. }, Some(Shortage::NotCovered(by_home))) => {
+                (**by_home).clone()
+            }
+            _ if self.has_out_for(&item.operation) => {
+                self.short_while_out(refusal, item.shortage.as_ref())
+            }
+            _ => refusal,
+        }
+    }
+
+    /// Whether credits are out that might serve an operation: for a cover not those of the allocation that
+    /// it is for, whose region has no more to give.
+    fn has_out_for(&self, operation: &Operation) -> bool {
+        if let Operation::Cover(Cover { owner, .. }) = operation {
+            let others = self.allocations().filter(|allocation| allocation.owner != *owner);
+            return others.into_iter().any(|allocation| !allocation.outstanding().is_zero());
+        }
+        operation.spends()
+    }
+
     /// The refusal of a call that is short at home while credits are out in regions: these are asked
     /// back first, unless the leader says that it has tried. Any other refusal as it is.
     pub(super) fn short_while_out(
@@ -104,7 +153,7 @@ impl Account {
         };
         match shortage {
             None => Rejection::CreditsOut { available, short_by, outstanding },
-            Some(Shortage::Exhausted) => refusal,
+            Some(Shortage::Exhausted | Shortage::NotCovered(_)) => refusal,
             Some(Shortage::Stranded { amount, regions }) => {
                 let (amount, regions) = (*amount, regions.clone());
                 Rejection::Stranded { available, short_by, amount, regions }

@@ -39,8 +39,9 @@ impl Account {
         let away = home.and_then(|home| home.away.next_forget());
         let duplicates = home.and_then(|home| home.duplicates.next_forget());
         let requests = home.and_then(|home| home.requests.next_forget());
+        let undone = home.and_then(|home| home.undone.next_forget());
         let own = [self.keys.next_forget(), self.ended.next_forget()];
-        let forgets = own.into_iter().chain([away, duplicates, requests]);
+        let forgets = own.into_iter().chain([away, duplicates, requests, undone]);
         forgets.chain([event]).flatten().min()
     }
 
@@ -69,6 +70,7 @@ impl Account {
             home.away.forget(now);
             home.duplicates.forget(now);
             home.requests.forget(now);
+            home.undone.forget(now);
         }
     }
 
@@ -133,9 +135,18 @@ impl Account {
             // What a region has overdrawn is settled by home's grants.
             return Ok(repaid);
         }
-        while !self.balance.available.is_zero()
-            && let Some((&origin, &debt)) = self.debts.first()
-        {
+        while !self.balance.available.is_zero() {
+            let oldest = self.debts.first().map(|(origin, debt)| (*origin, *debt));
+            let cover = self.oldest_owed_cover();
+            if let Some(cover) = cover.filter(|it| oldest.is_none_or(|(origin, _)| *it < origin)) {
+                let draft = self.pay_cover(cover);
+                let paid = draft.moves.iter().filter(|step| step.to == Bucket::Debt);
+                let paid = crate::hold::sum(paid.map(|step| step.amount));
+                self.append(draft, at, Origin::default(), scribe);
+                repaid = repaid.checked_add(paid).expect("INV-5: repaid within the account's debt");
+                continue;
+            }
+            let Some((origin, debt)) = oldest else { break };
             let amount = debt.amount.min(self.balance.available);
             let mut hold = self.debtor(debt.debtor, &*scribe.history)?;
             let mut moves = Vec::new();

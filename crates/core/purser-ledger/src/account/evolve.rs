@@ -51,8 +51,13 @@ impl Account {
 
     fn evolve_fact(&mut self, entry: &Entry, position: Position) {
         match &entry.fact {
-            Fact::Opened { standing, .. }
-            | Fact::PolicySet(standing)
+            Fact::Opened { standing, epoch, .. } => {
+                self.standing = standing.clone();
+                if let Some((home, epoch)) = self.home_side_mut().zip(*epoch) {
+                    home.epoch = epoch;
+                }
+            }
+            Fact::PolicySet(standing)
             | Fact::Frozen(standing)
             | Fact::Unfrozen(standing)
             | Fact::Closed(standing) => {
@@ -66,6 +71,8 @@ impl Account {
             Fact::Allocated(allocation)
             | Fact::AllocationSet(allocation)
             | Fact::TakenBack(allocation)
+            | Fact::Covered(allocation)
+            | Fact::CoverPaid(allocation)
             | Fact::WrittenOff(allocation) => self.evolve_allocation(allocation),
             Fact::Settled(settlement) => self.evolve_settlement(settlement, entry, position),
             Fact::HomeStopped(departure) => self.evolve_stop(*departure),
@@ -132,10 +139,14 @@ impl Account {
         }
         lot.evolve(step);
         let (key, is_drawable) = (lot.draw_key(number), lot.is_drawable());
+        let cover = lot.only_for.is_some().then(|| lot.is_open_cover());
         match (was_drawable, is_drawable) {
             (false, true) => drop(self.draw_order.insert(key, ())),
             (true, false) => drop(self.draw_order.remove(&key)),
             (true, true) | (false, false) => (),
+        }
+        if let Some(is_open) = cover {
+            self.note_cover(number, is_open);
         }
     }
 
@@ -193,7 +204,10 @@ impl Account {
 
     /// What the hold owes now is what its record says.
     fn evolve_debts(&mut self, debtor: HoldKey, spent: &[Spend], entry: &Entry) {
-        let touches_debt = |step: &Move| step.from == Bucket::Debt || step.to == Bucket::Debt;
+        // What belongs to no lot is owed, also while it is out under a cover.
+        let touches_debt = |step: &Move| {
+            step.lot.is_none() || step.from == Bucket::Debt || step.to == Bucket::Debt
+        };
         if matches!(self.side, Side::Region(_)) || !entry.moves.iter().any(touches_debt) {
             return;
         }
@@ -213,8 +227,11 @@ impl Account {
         }
         for spend in spent {
             if let Source::Debt(origin) = spend.source {
-                let is_realised =
-                    in_region || overspent.contains(&origin) || owes_for_tail(entry, spend.source);
+                // Debt from before the entry is overspend if it was; a cover's was allowed when it was given.
+                let is_overspent = in_region && origin == entry.sequence;
+                let is_realised = is_overspent
+                    || overspent.contains(&origin)
+                    || owes_for_tail(entry, spend.source);
                 let debt = Debt { debtor, amount: spend.amount, is_realised };
                 self.debts.insert(origin, debt);
                 self.debts_of.insert((debtor, origin), ());

@@ -5,7 +5,7 @@ use purser_types::{Credits, LogTime, Sequence};
 use super::{Account, Draft, Side};
 use crate::command::{Authorize, Capture, Charge, Extend, HoldNumber, IfExpired};
 use crate::entry::{Bucket, Fact, Move};
-use crate::hold::{Hold, HoldKind, HoldState};
+use crate::hold::{Hold, HoldKind, HoldState, Portion};
 use crate::protocol::Mode;
 use crate::region::payer;
 use crate::rejection::Rejection;
@@ -21,7 +21,7 @@ impl Account {
         self.refuse_if_frozen()?;
         let pins = self.plan_all(asked.amount)?;
         refuse_if_scattered(pins.len())?;
-        let pin = |portion: &crate::hold::Portion| {
+        let pin = |portion: &Portion| {
             let (lot, from) = payer(portion);
             Move::some(lot, from, Bucket::Held, portion.amount)
         };
@@ -42,16 +42,22 @@ impl Account {
         &self,
         asked: &Capture,
         hold: Option<Hold>,
+        cover: Option<Portion>,
     ) -> Result<Draft, Rejection> {
         let hold = hold.ok_or(Rejection::HoldNotFound)?;
         if hold.state == HoldState::Expired && asked.if_expired == IfExpired::Charge {
-            return self.decide_late_capture(asked, hold);
+            return self.decide_late_capture(asked, hold, cover);
         }
         refuse_if_ended(&hold)?;
-        self.decide_live_capture(asked, hold)
+        self.decide_live_capture(asked, hold, cover)
     }
 
-    fn decide_live_capture(&self, asked: &Capture, mut hold: Hold) -> Result<Draft, Rejection> {
+    fn decide_live_capture(
+        &self,
+        asked: &Capture,
+        mut hold: Hold,
+        cover: Option<Portion>,
+    ) -> Result<Draft, Rejection> {
         let held = hold.held;
         let amount = asked.amount.unwrap_or(held);
         // An increment of nothing that is not the last one leaves the hold alive.
@@ -59,7 +65,8 @@ impl Account {
             return self.decide_release(Some(hold));
         }
         let pinned = amount.min(held);
-        let plan = self.plan_with_debt(amount.saturating_sub(pinned), asked.allow_debt)?;
+        let beyond = amount.saturating_sub(pinned);
+        let plan = self.plan_covered(beyond, asked.allow_debt, cover)?;
         let mut moves = Vec::new();
         Self::spend_pinned(&mut hold, pinned, &mut moves);
         self.spend(&plan, &mut hold, &mut moves);
@@ -73,12 +80,17 @@ impl Account {
     }
 
     /// The work was done, though the hold had expired: a charge that is linked to it.
-    fn decide_late_capture(&self, asked: &Capture, mut hold: Hold) -> Result<Draft, Rejection> {
+    fn decide_late_capture(
+        &self,
+        asked: &Capture,
+        mut hold: Hold,
+        cover: Option<Portion>,
+    ) -> Result<Draft, Rejection> {
         let amount = asked.amount.unwrap_or_else(|| hold.amount.saturating_sub(hold.captured));
         if amount.is_zero() {
             return Err(Rejection::HoldExpired { expired_at: hold.expires_at });
         }
-        let plan = self.plan_with_debt(amount, asked.allow_debt)?;
+        let plan = self.plan_covered(amount, asked.allow_debt, cover)?;
         let mut moves = Vec::new();
         self.spend(&plan, &mut hold, &mut moves);
         hold.captured = captured_with(&hold, amount)?;

@@ -44,6 +44,12 @@ impl Account {
         self.keys.get(key, now).is_some()
     }
 
+    /// What this book remembers under keys: their digests, those of the requests, and until when.
+    pub(crate) fn remembered(&self) -> impl Iterator<Item = (Digest16, Digest16, LogTime)> {
+        let pairs = self.keys.buckets().flat_map(|bucket| bucket.pairs.iter());
+        pairs.map(|(key, kept)| (*key, kept.value.fingerprint, kept.until))
+    }
+
     /// The answer that a request already has, if it has one at `now`.
     pub(super) fn recall(
         &self,
@@ -120,7 +126,7 @@ impl Account {
             *answering = Some(Answering { key: asked.key, operation: entry.operation });
             return;
         }
-        let goes_on = matches!(entry.fact, Fact::DebtRepaid(_));
+        let goes_on = matches!(entry.fact, Fact::DebtRepaid(_) | Fact::CoverPaid(_));
         let told = answering.take().filter(|told| goes_on && told.operation == entry.operation);
         let Some(told) = told else { return };
         let known = self.keys.latest(&told.key).map(|kept| kept.value.clone());

@@ -12,6 +12,7 @@
 //! balance back from the history needs only `evolve`.
 
 mod admin;
+mod concerned;
 mod draw;
 mod due;
 mod evolve;
@@ -43,11 +44,11 @@ use crate::balance::{Balance, BalanceError};
 use crate::chain::{Backwards, Hashed, Link, Record, page_after};
 use crate::codec;
 use crate::command::{
-    AccountName, Context, HoldNumber, Identity, Item, LotNumber, Operation, Reclaim, Refund, Target,
+    AccountName, Context, HoldNumber, Identity, Item, LotNumber, Operation, Target,
 };
 use crate::digest::{Digest16, Digest32, hash_of};
 use crate::entry::{Entry, Fact, Move, allocation_genesis, genesis_hash};
-use crate::hold::Hold;
+use crate::hold::{Hold, Portion};
 use crate::home::Home;
 use crate::lot::{DrawKey, Lot};
 use crate::moving::{Departure, ImportPart};
@@ -310,6 +311,9 @@ impl Account {
         if let Some(outcome) = self.recall(asked, now, &*scribe.history)? {
             return Ok(outcome);
         }
+        if let Some(outcome) = self.recall_undone(item, now, &*scribe.history)? {
+            return Ok(outcome);
+        }
         if let Some(refusal) = bar {
             return Ok(Outcome::refused(refusal.clone()));
         }
@@ -327,7 +331,8 @@ impl Account {
             let booked = self.hash_at(voucher.booked.sequence, &*scribe.history)?;
             self.decide_accept(voucher, booked, now).map(Verdict::Write)
         } else {
-            self.decide(&item.operation, concerned, now)
+            let cover = asked.and_then(|asked| self.cover_for(asked));
+            self.decide(&item.operation, concerned, now, cover)
         };
         let refusal = match decided {
             Ok(Verdict::Existing(lot)) => return self.accept_again(asked, lot, now, scribe),
@@ -340,31 +345,10 @@ impl Account {
                 return Ok(Outcome { result: Ok(receipt), replayed: false });
             }
             Ok(Verdict::Write(_)) => Rejection::AmountOverflow,
-            Err(refusal) if item.operation.spends() => {
-                self.short_while_out(refusal, item.shortage.as_ref())
-            }
-            Err(refusal) => refusal,
+            Err(refusal) => self.refusal_of(item, refusal),
         };
         self.remember_refusal(asked, now, &refusal);
         Ok(Outcome::refused(refusal))
-    }
-
-    /// The hold or charge that an operation is about, if its record is kept. Refuses: a region's, that
-    /// the region decides about.
-    fn concerned(
-        &self,
-        operation: &Operation,
-        now: LogTime,
-        history: &dyn HistoryReader,
-    ) -> Result<Result<Option<Hold>, Rejection>, HistoryError> {
-        let Some(target) = target_of(operation) else { return Ok(Ok(None)) };
-        match away_of(operation) {
-            Some(owner) => {
-                let found = self.find_away(owner, target.number(), now, history)?;
-                Ok(found.map(|hold| hold.filter(|hold| hold.is(target))))
-            }
-            None => Ok(Ok(self.find_hold(target, now, history)?)),
-        }
     }
 
     /// The receipt of an entry after which nothing more has happened than that debt was repaid.
@@ -404,7 +388,8 @@ impl Account {
         Ok(Outcome { result: Ok(receipt), replayed: false })
     }
 
-    /// Decides about one operation. `concerned` is the hold or charge it names, if there is one.
+    /// Decides about one operation. `concerned` is the hold or charge it names, if there is one; `cover`
+    /// what is there for it alone.
     ///
     /// Refuses, in this order: what a closed account refuses (all of it), what a frozen one
     /// refuses, what is not there, what is in the wrong state, what lacks credits.
@@ -413,6 +398,7 @@ impl Account {
         operation: &Operation,
         concerned: Option<Hold>,
         now: LogTime,
+        cover: Option<Portion>,
     ) -> Result<Verdict, Rejection> {
         // A closed account has a home as well.
         if let Operation::Stop(departure) = operation {
@@ -429,12 +415,12 @@ impl Account {
             Operation::Open(open) => self.decide_open(open, now)?,
             Operation::Grant(grant) => return self.decide_grant(grant, now),
             Operation::Authorize(authorize) => self.decide_authorize(authorize, now)?,
-            Operation::Capture(capture) => self.decide_capture(capture, concerned)?,
+            Operation::Capture(capture) => self.decide_capture(capture, concerned, cover)?,
             Operation::Release(_) => self.decide_release(concerned)?,
             Operation::Extend(extend) => self.decide_extend(extend, concerned)?,
             Operation::Charge(charge) => self.decide_charge(charge, now)?,
             Operation::Refund(refund) => self.decide_refund(refund, concerned, now)?,
-            Operation::Reclaim(reclaim) => self.decide_reclaim(reclaim, concerned)?,
+            Operation::Reclaim(reclaim) => self.decide_reclaim(reclaim, concerned, cover)?,
             Operation::Void(void) => self.decide_void(void)?,
             Operation::Adjust(adjust) => self.decide_adjust(adjust, now)?,
             Operation::SetPolicy(change) => self.decide_set_policy(change),
@@ -446,6 +432,7 @@ impl Account {
             Operation::TakeBack(take_back) => self.decide_take_back(take_back)?,
             Operation::WriteOff(write_off) => self.decide_write_off(write_off)?,
             Operation::Transfer(transfer) => self.decide_transfer(transfer)?,
+            Operation::Cover(cover) => self.decide_cover(cover)?,
             Operation::Return(give_back) => self.decide_return(give_back)?,
             Operation::Finish => self.decide_finish()?,
             Operation::Seal => self.decide_seal()?,
@@ -488,6 +475,7 @@ impl Account {
             | Operation::TakeBack(_)
             | Operation::WriteOff(_)
             | Operation::Transfer(_)
+            | Operation::Cover(_)
             | Operation::Accept(_)
             | Operation::Return(_)
             | Operation::Finish
@@ -651,50 +639,4 @@ pub(crate) fn read_entry(
     position: Position,
 ) -> Result<Entry, HistoryError> {
     Ok(Record::read(history, position)?.entry(position)?.entry)
-}
-
-/// The closed allocation whose hold or charge an operation is about.
-const fn away_of(operation: &Operation) -> Option<Owner> {
-    if let Operation::Refund(Refund { away, .. }) | Operation::Reclaim(Reclaim { away, .. }) =
-        operation
-    {
-        *away
-    } else {
-        None
-    }
-}
-
-/// The hold or charge that an operation names.
-fn target_of(operation: &Operation) -> Option<Target> {
-    match operation {
-        Operation::Capture(capture) => Some(Target::Hold(capture.hold)),
-        Operation::Release(release) => Some(Target::Hold(release.hold)),
-        Operation::Extend(extend) => Some(Target::Hold(extend.hold)),
-        Operation::Refund(refund) => Some(refund.target),
-        Operation::Reclaim(reclaim) => Some(reclaim.target),
-        Operation::Open(_)
-        | Operation::Grant(_)
-        | Operation::Authorize(_)
-        | Operation::Charge(_)
-        | Operation::Void(_)
-        | Operation::Adjust(_)
-        | Operation::SetPolicy(_)
-        | Operation::Freeze
-        | Operation::Unfreeze
-        | Operation::Close(_)
-        | Operation::Allocate(_)
-        | Operation::SetAllocation(_)
-        | Operation::Settle(_)
-        | Operation::TakeBack(_)
-        | Operation::WriteOff(_)
-        | Operation::Transfer(_)
-        | Operation::Accept(_)
-        | Operation::Return(_)
-        | Operation::Finish
-        | Operation::Seal
-        | Operation::Stop(_)
-        | Operation::Stay(_)
-        | Operation::BookTail(_)
-        | Operation::WriteOffTail(_) => None,
-    }
 }

@@ -20,7 +20,7 @@ use crate::codec;
 use crate::command::{AccountName, HoldNumber, LotNumber};
 use crate::digest::Digest16;
 use crate::hold::Hold;
-use crate::home::{Allocation, AwayRequest, Home, HomeSpan, Tail};
+use crate::home::{Allocation, AwayRequest, AwayUndo, Home, HomeSpan, Tail};
 use crate::ledger::{Arrival, Mark};
 use crate::lot::Lot;
 use crate::moving::{Departure, Gone};
@@ -66,6 +66,8 @@ pub(crate) enum Piece {
     /// Not of an account, but of the group: what stands before all accounts.
     #[n(13)]
     Gone(#[n(0)] Vec<(AccountName, AccountNumber, Gone)>),
+    #[n(14)]
+    Undone(#[n(0)] Interval, #[n(1)] Vec<Digested<AwayUndo>>),
 }
 
 /// What an account has only one of.
@@ -162,6 +164,7 @@ impl Account {
         let duplicates = ring(&home.duplicates, Piece::Duplicates);
         let requests =
             ring(&home.requests, |interval, pairs| Piece::Requests(interval, digested(pairs)));
+        let undone = ring(&home.undone, |interval, pairs| Piece::Undone(interval, digested(pairs)));
         let keys = ring(&self.keys, |interval, pairs| Piece::Keys(interval, digested(pairs)));
         std::iter::once(Piece::Header(Box::new(header)))
             .chain(arrival.map(Piece::Arrival))
@@ -174,6 +177,7 @@ impl Account {
             .chain(away)
             .chain(duplicates)
             .chain(requests)
+            .chain(undone)
             .chain(keys)
             .map(|piece| codec::encode(&piece))
     }
@@ -225,6 +229,11 @@ impl Account {
                 let pairs = found.into_iter().map(Digested::into_pair);
                 requests.restore(interval.starts_at, interval.ends_at, pairs);
             }
+            Piece::Undone(interval, found) => {
+                let undone = &mut self.home_of_piece()?.undone;
+                let pairs = found.into_iter().map(Digested::into_pair);
+                undone.restore(interval.starts_at, interval.ends_at, pairs);
+            }
             Piece::Ended(interval, pairs) => {
                 self.ended.restore(interval.starts_at, interval.ends_at, pairs);
             }
@@ -244,6 +253,9 @@ impl Account {
     fn derive_from_lot(&mut self, number: LotNumber, lot: &Lot) {
         if lot.is_drawable() {
             self.draw_order.insert(lot.draw_key(number), ());
+        }
+        if lot.is_open_cover() {
+            self.note_cover(number, true);
         }
         if let Some(source_ref) = &lot.terms.source_ref {
             self.source_refs.insert(source_digest(source_ref), number);
@@ -286,6 +298,7 @@ impl From<HomeSide> for Home {
             stopped: header.stopped,
             away: TimeRing::default(),
             requests: TimeRing::default(),
+            undone: TimeRing::default(),
             duplicates: TimeRing::default(),
         }
     }

@@ -6,7 +6,7 @@ use super::holds::refuse_if_scattered;
 use super::{Account, Draft, Side};
 use crate::command::{Category, Grant, Reclaim, Refund, Target};
 use crate::entry::{Bucket, Fact, Move};
-use crate::hold::{Hold, Source, Spend};
+use crate::hold::{Hold, Portion, Source, Spend};
 use crate::lot::LotTerms;
 use crate::policy::RefundExpired;
 use crate::rejection::Rejection;
@@ -93,6 +93,7 @@ impl Account {
         &self,
         asked: &Reclaim,
         hold: Option<Hold>,
+        cover: Option<Portion>,
     ) -> Result<Draft, Rejection> {
         let mut hold = hold.ok_or_else(|| not_found(asked.target))?;
         if hold.reclaimed.is_some() {
@@ -104,7 +105,7 @@ impl Account {
         }
         let plan = match self.side {
             Side::Home(_) => self.plan(amount),
-            Side::Region(_) => self.plan_with_debt(amount, false)?,
+            Side::Region(_) => self.plan_covered(amount, false, cover)?,
         };
         let mut moves = Vec::new();
         self.spend(&plan, &mut hold, &mut moves);

@@ -47,7 +47,9 @@ impl AuditedHomes {
         if self.is_stopped && !begins && !happens_by_itself {
             return Err("something was decided after the account had stopped".to_owned());
         }
-        if let Fact::HomeStopped(stop) = &entry.fact {
+        if let Fact::Opened { epoch, .. } = &entry.fact {
+            self.epoch = epoch.unwrap_or(self.epoch);
+        } else if let Fact::HomeStopped(stop) = &entry.fact {
             expect("the epoch that stops", stop.epoch, self.epoch)?;
             self.is_stopped = true;
         } else if let Fact::HomeMoved(change) = &entry.fact {

@@ -285,7 +285,13 @@ impl Audited {
             let owed = step.from == Bucket::Debt || step.to == Bucket::Debt;
             // What a region's holds have drawn on its overdraft belongs to no lot.
             let overdrawn = self.is_in_region && step.from == Bucket::Held;
-            return if owed || overdrawn { Ok(()) } else { Err("a move without a lot".to_owned()) };
+            // Nor does what is out under a cover on credit.
+            let on_credit = matches!(step.from, Bucket::Allocated(_));
+            return if owed || overdrawn || on_credit {
+                Ok(())
+            } else {
+                Err("a move without a lot".to_owned())
+            };
         };
         let lot = self.lots.get_mut(&number.0.0).ok_or("a move of an unknown lot")?;
         add(&mut lot.parts, part_of(step.from), amount.saturating_neg());

@@ -27,7 +27,7 @@ impl Rebuild {
         bytes: &[u8],
         position: Position,
     ) {
-        if let Fact::Opened { account, standing } = &entry.fact {
+        if let Fact::Opened { account, standing, .. } = &entry.fact {
             let account = Account::new(number, account.clone(), standing.clone());
             self.accounts.insert(number, account);
         }

@@ -3,9 +3,9 @@
 use minicbor::{Decode, Encode};
 use purser_types::{Credits, Owner, Region};
 
-use super::Confirm;
+use super::{Capture, Confirm, HoldNumber, Identity, Item, LotNumber, Operation, Reclaim, Target};
 #[cfg(doc)]
-use super::Operation;
+use crate::Rejection;
 use crate::policy::OnExpiry;
 use crate::protocol::Mode;
 
@@ -92,4 +92,67 @@ pub struct Return {
     /// The recall that this answers; 0 if the region gives of its own accord.
     #[n(1)]
     pub recall: u64,
+    /// Covers that their operations do not need any more: all that is left of them is given back.
+    #[n(2)]
+    #[cbor(skip_if = "Vec::is_empty")]
+    pub covers: Vec<LotNumber>,
+}
+
+impl Return {
+    /// Gives back what goes beyond `keep`, as an answer to a recall or, with 0, of the region's own accord.
+    pub const fn free(keep: Credits, recall: u64) -> Self {
+        Self { keep, recall, covers: Vec::new() }
+    }
+}
+
+/// See [`Operation::Cover`].
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Cover {
+    /// The allocation whose region decides the operation.
+    #[n(0)]
+    pub owner: Owner,
+    /// The operation, by its key and what it asks.
+    #[n(1)]
+    pub asked: Identity,
+    /// The hold or charge that it is about.
+    #[n(2)]
+    pub hold: HoldNumber,
+    /// What it needs beyond what the region may spend, in all. At least 1.
+    #[n(3)]
+    pub amount: Credits,
+    /// Whether what is missing may be owed.
+    #[n(4)]
+    pub on_credit: OnCredit,
+}
+
+/// Whether what is missing may be owed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum OnCredit {
+    /// It may not: the caller does not allow it.
+    #[n(0)]
+    Never,
+    /// Within the account's debt limit, as the caller allows.
+    #[n(1)]
+    WithinLimit,
+    /// Whatever the limit: the work was delivered.
+    #[n(2)]
+    Always,
+}
+
+impl Cover {
+    /// What home is asked for an operation of which [`Rejection::RightExhausted`] says that `amount` is
+    /// missing; nothing for one that ends no hold and undoes no refund, or has no key to be known by.
+    pub fn of(owner: Owner, item: &Item, amount: Credits) -> Option<Self> {
+        let (hold, on_credit) =
+            if let Operation::Capture(Capture { hold, allow_debt, .. }) = &item.operation {
+                (*hold, if *allow_debt { OnCredit::WithinLimit } else { OnCredit::Never })
+            } else if let Operation::Reclaim(Reclaim { target, .. }) = &item.operation {
+                (Target::number(*target), OnCredit::Always)
+            } else {
+                return None;
+            };
+        let asked = item.identity()?;
+        Some(Self { owner, asked, hold, amount, on_credit })
+    }
 }

@@ -157,9 +157,9 @@ impl Account {
     /// returned is for the caller to note.
     pub(super) fn bring_rest_home(&self, allocation: &mut Allocation) -> Vec<Move> {
         let from = Bucket::Allocated(allocation.owner.region);
-        let back =
-            |Portion { lot, amount }| Move::some(Some(lot), from, self.homecoming_of(lot), amount);
-        allocation.draw(None, Credits::MAX).into_iter().filter_map(back).collect()
+        let mut all = allocation.draw(None, Credits::MAX);
+        all.extend(allocation.draw_covers());
+        all.into_iter().filter_map(|part| self.bring_home(from, part)).collect()
     }
 
     /// Without an operator's word, all that is taken back and unresolved stays within the policy's
@@ -183,8 +183,10 @@ impl Account {
         let allocation = home.allocations.get(&owner)?;
         let lots = allocation.lots.iter().filter_map(|lot| {
             let terms = self.lots.get(&lot.lot)?.terms.clone();
-            Some(VoucherLot { lot: lot.lot, terms, given: lot.given })
+            Some(VoucherLot { lot: lot.lot, terms, given: lot.given, only_for: None })
         });
+        let lots = lots.chain(allocation.vouched_covers());
+        let granted = allocation.granted.checked_add(allocation.covered);
         let is_frozen =
             self.standing.status != AccountStatus::Open && allocation.mode != Mode::Ending;
         Some(Voucher {
@@ -192,7 +194,7 @@ impl Account {
             account: self.name.clone(),
             epoch: home.epoch,
             number: allocation.voucher,
-            granted: allocation.granted,
+            granted: granted.unwrap_or(Credits::MAX),
             lots: lots.collect(),
             overdraft: allocation.overdraft,
             mode: if is_frozen { Mode::Frozen } else { allocation.mode },
@@ -261,7 +263,10 @@ impl Account {
 
 /// The allocation that a fact of home's own decision changes.
 fn changed_by(fact: &Fact) -> Option<&Allocation> {
-    if let Fact::Allocated(changed) | Fact::AllocationSet(changed) | Fact::TakenBack(changed) = fact
+    if let Fact::Allocated(changed)
+    | Fact::AllocationSet(changed)
+    | Fact::TakenBack(changed)
+    | Fact::Covered(changed) = fact
     {
         Some(changed)
     } else {

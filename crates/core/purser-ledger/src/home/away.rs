@@ -5,12 +5,13 @@
 //! are undone by their owners (R10). When a region's book has ended, its holds and charges are undone
 //! here.
 
-use purser_types::{HistoryError, HistoryReader, LogTime, Owner, Sequence};
+use purser_types::{Credits, HistoryError, HistoryReader, LogTime, Owner, Position, Sequence};
 
-use super::{AwayRequest, SameRequest, Settlement, Shipped};
+use super::{AwayRequest, AwayUndo, SameRequest, Settlement, Shipped};
 use crate::account::{Account, HoldKey, read_entry, request_key};
-use crate::answer::Decision;
-use crate::command::{HoldNumber, Identity, Target};
+use crate::answer::{Decision, Last, Outcome, Receipt};
+use crate::command::{Context, HoldNumber, Identity, Item, Operation, Reclaim, Refund, Target};
+use crate::digest::{Digest16, digest16};
 use crate::entry::{Entry, Fact};
 use crate::hold::Hold;
 use crate::rejection::Rejection;
@@ -60,6 +61,58 @@ impl Account {
         let mut known = open.chain(closed).filter(|(_, opened_by)| *opened_by == made.allocation);
         let owner = known.next().map(|(owner, _)| owner)?;
         Some(Rejection::DecidedInRegion { owner, hold: made.hold })
+    }
+
+    /// Remembers which refunds and reclaims were just booked: a repeat comes here once the allocation is
+    /// closed. What a region undoes by itself has no key.
+    pub(super) fn remember_undone(
+        &mut self,
+        settlement: &Settlement,
+        now: LogTime,
+        booked_at: Position,
+    ) {
+        let retention = self.standing.policy.key_retention;
+        let Some(home) = self.home_side_mut() else { return };
+        let undoes =
+            |entry: &&Entry| matches!(entry.fact, Fact::RefundPromised { .. } | Fact::Reclaimed(_));
+        let entries = settlement.shipped.iter().map(|shipped| &shipped.entry);
+        for entry in entries.filter(undoes) {
+            let Some(asked) = identity_of(entry) else { continue };
+            let key = undone_key(settlement.allocation.opened_by, asked.key);
+            let undone = AwayUndo { fingerprint: asked.fingerprint, booked_at };
+            home.undone.insert(key, undone, now, retention);
+        }
+    }
+
+    /// The answer that a region has given to a refund or reclaim before its allocation was closed: as it
+    /// was given there.
+    pub(crate) fn recall_undone(
+        &self,
+        item: &Item,
+        now: LogTime,
+        history: &dyn HistoryReader,
+    ) -> Result<Option<Outcome>, HistoryError> {
+        let Some((owner, asked)) = as_asked_there(item) else { return Ok(None) };
+        let Ok(home) = self.home_side() else { return Ok(None) };
+        let Some(&opened_by) = home.closed.get(&owner) else { return Ok(None) };
+        let Some(undone) = home.undone.get(&undone_key(opened_by, asked.key), now) else {
+            return Ok(None);
+        };
+        if undone.fingerprint != asked.fingerprint {
+            return Ok(Some(Outcome::refused(Rejection::KeyReused)));
+        }
+        let Fact::Settled(settlement) = read_entry(history, undone.booked_at)?.fact else {
+            return Ok(None);
+        };
+        let mut entries = settlement.shipped.into_iter().map(|shipped| shipped.entry);
+        let entry = entries.find(|entry| identity_of(entry) == Some(asked));
+        Ok(entry.map(|entry| {
+            let last = Last { sequence: entry.sequence, log_time: entry.log_time };
+            let balance = entry.balance.clone();
+            let receipt =
+                Receipt { entry, existing: None, balance, last, debt_repaid: Credits::ZERO };
+            Outcome { result: Ok(receipt), replayed: true }
+        }))
     }
 
     /// A hold or charge of an allocation that is closed, as it stands; nothing if its record is past
@@ -130,7 +183,31 @@ impl Account {
 /// What a request that began something is recognized by.
 fn request_of(entry: &Entry) -> Option<Identity> {
     let begins = matches!(entry.fact, Fact::Authorized(_) | Fact::Charged(_));
-    let key = entry.key.as_ref().filter(|_| begins)?;
-    let fingerprint = entry.fingerprint?;
+    identity_of(entry).filter(|_| begins)
+}
+
+/// What the request that made an entry is recognized by.
+fn identity_of(entry: &Entry) -> Option<Identity> {
+    let (key, fingerprint) = (entry.key.as_ref()?, entry.fingerprint?);
     Some(Identity { key: request_key(key), fingerprint })
+}
+
+/// What a region's refund or reclaim is found by: two regions may have been asked under one key.
+fn undone_key(opened_by: Sequence, key: Digest16) -> Digest16 {
+    digest16(&[&opened_by.0.to_be_bytes()[..], &key[..]].concat())
+}
+
+/// A refund or reclaim of what a region made, as the region was asked for it, and which allocation it
+/// is of.
+fn as_asked_there(item: &Item) -> Option<(Owner, Identity)> {
+    let mut operation = item.operation.clone();
+    let (Operation::Refund(Refund { away, .. }) | Operation::Reclaim(Reclaim { away, .. })) =
+        &mut operation
+    else {
+        return None;
+    };
+    let owner = away.take()?;
+    let there =
+        Item::new(Context { key: item.context.key.clone(), ..Context::default() }, operation);
+    Some((owner, there.identity()?))
 }

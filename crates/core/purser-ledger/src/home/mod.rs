@@ -12,13 +12,15 @@
 //! their order, once each, and never judges them again. Not here: when credits are granted or asked
 //! back (`sizing`), clocks, messages.
 //!
-//! - INV-12: `outstanding = max(0, granted − spent − returned − taken back + proven)`, and it is what
-//!   the lots that are out add up to, and the bucket `allocated:<region>`.
+//! - INV-12: `max(0, granted − spent − returned − taken back + proven)`, covers left aside, is what
+//!   the lots that are out add up to; with what is out under covers it is the bucket
+//!   `allocated:<region>`.
 //! - INV-13: what could have been overspent is never more than the bound says.
 
 mod allocate;
 mod away;
 mod bound;
+mod cover;
 mod evolve;
 mod follow;
 mod residence;
@@ -36,7 +38,7 @@ use crate::account::HoldKey;
 use crate::command::LotNumber;
 use crate::digest::Digest16;
 use crate::entry::Entry;
-use crate::hold::{Portion, Spend};
+use crate::hold::{Source, Spend, sum};
 use crate::lot::LotTerms;
 use crate::moving::{Departure, FIRST_EPOCH};
 use crate::policy::OnExpiry;
@@ -44,6 +46,7 @@ use crate::protocol::{Booked, Mode, Recall};
 use crate::time_ring::TimeRing;
 
 pub use self::bound::Bound;
+pub use self::cover::Covered;
 pub use self::residence::{EpochBegan, HomeChange, HomeSpan};
 pub(crate) use self::tail::owes_for_tail;
 pub use self::tail::{Fate, LostEntry, Tail, TailRun};
@@ -68,6 +71,8 @@ pub(crate) struct Home {
     pub(crate) closed: BTreeMap<Owner, Sequence>,
     /// Requests that regions have decided, by the digest of their idempotency key.
     pub(crate) requests: TimeRing<Digest16, AwayRequest>,
+    /// Refunds and reclaims that regions have decided, by allocation and key.
+    pub(crate) undone: TimeRing<Digest16, AwayUndo>,
     /// Holds and charges of regions whose request had been decided elsewhere before.
     pub(crate) duplicates: TimeRing<HoldKey, ()>,
     /// Those of them that hold credits or have spent some.
@@ -89,6 +94,17 @@ pub(crate) struct AwayRequest {
     /// The hold or charge that it made.
     #[n(1)]
     pub(crate) made: HoldKey,
+}
+
+/// A refund or reclaim that a region has accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub(crate) struct AwayUndo {
+    #[n(0)]
+    #[cbor(with = "minicbor::bytes")]
+    pub(crate) fingerprint: Digest16,
+    /// Home's entry.
+    #[n(1)]
+    pub(crate) booked_at: Position,
 }
 
 /// Credits that home has set aside for one region. No figure but `held` ever falls.
@@ -159,6 +175,18 @@ pub struct Allocation {
     /// What was asked back for another region and has not come back yet.
     #[n(20)]
     pub transfer: Option<PendingTransfer>,
+    /// Ever set aside under covers, beside what was granted.
+    #[n(21)]
+    #[cbor(skip_if = "crate::codec::is_none")]
+    pub covered: Credits,
+    /// What of that is not out any more: spent, returned or taken back.
+    #[n(22)]
+    #[cbor(skip_if = "crate::codec::is_none")]
+    pub covered_gone: Credits,
+    /// The covers of which not everything is booked, in the order in which they were given.
+    #[n(23)]
+    #[cbor(skip_if = "Vec::is_empty")]
+    pub covers: Vec<Covered>,
 }
 
 /// Credits that were asked back for another region. Until they come back they are the first region's.
@@ -310,6 +338,9 @@ impl Allocation {
             on_expiry: OnExpiry::Keep,
             kept_by: None,
             transfer: None,
+            covered: none,
+            covered_gone: none,
+            covers: Vec::new(),
         }
     }
 
@@ -318,8 +349,13 @@ impl Allocation {
         self.on_expiry == OnExpiry::Keep || self.kept_by.is_some()
     }
 
-    /// What is out, as far as home knows: granted, and neither spent nor returned nor taken back.
+    /// What is out, as far as home knows: set aside, and neither spent nor returned nor taken back.
     pub fn outstanding(&self) -> Credits {
+        self.for_all().checked_add(self.covered()).unwrap_or(Credits::MAX)
+    }
+
+    /// What of it is there for whatever the region decides, and not under a cover.
+    pub fn for_all(&self) -> Credits {
         self.above_granted().map_or_else(std::convert::identity, |_| Credits::ZERO)
     }
 
@@ -338,11 +374,12 @@ impl Allocation {
         self.overdraft_worst.saturating_sub(self.overdraft_used())
     }
 
-    /// Spent + returned + unresolved − granted: what is used above the grant, or how much is out.
+    /// Spent + returned + unresolved − granted, covers left aside: what is used above the grant, or how
+    /// much is out.
     fn above_granted(&self) -> Result<Credits, Credits> {
         let gone = [self.spent, self.returned, self.unresolved()];
         let gone = gone.iter().fold(0_u128, |sum, part| sum.saturating_add(part.get().into()));
-        let granted = u128::from(self.granted.get());
+        let granted = u128::from(self.granted.get()).saturating_add(self.covered_gone.get().into());
         let amount = |difference: u128| {
             u64::try_from(difference)
                 .ok()
@@ -355,13 +392,14 @@ impl Allocation {
         }
     }
 
-    /// Takes up to `amount` of what is out: of `preferred` first, then in burn-down order.
+    /// Takes up to `amount` of what is out: of `preferred` first, then in burn-down order. A cover is
+    /// taken from only where it is the one preferred.
     ///
     /// The lots are what the region says; the amounts are the truth. What was taken back here may
     /// have been spent there, so a lot may be short while another is not.
-    pub(crate) fn draw(&mut self, preferred: Option<LotNumber>, amount: Credits) -> Vec<Portion> {
-        let mut rest = amount;
-        let mut portions = Vec::new();
+    pub(crate) fn draw(&mut self, preferred: Option<LotNumber>, amount: Credits) -> Vec<Spend> {
+        let mut drawn = self.draw_cover(preferred, amount);
+        let mut rest = amount.saturating_sub(sum(drawn.iter().map(|part| part.amount)));
         let is_preferred = |lot: &AllocatedLot| Some(lot.lot) == preferred;
         for wanted in [true, false] {
             for lot in self.lots.iter_mut().filter(|lot| is_preferred(lot) == wanted) {
@@ -371,10 +409,10 @@ impl Allocation {
                 }
                 lot.out = lot.out.saturating_sub(part);
                 rest = rest.saturating_sub(part);
-                portions.push(Portion { lot: lot.lot, amount: part });
+                drawn.push(Spend { source: Source::Lot(lot.lot), amount: part });
             }
         }
-        portions
+        drawn
     }
 }
 
@@ -394,6 +432,7 @@ impl Home {
         realised: Credits::ZERO,
         closed: BTreeMap::new(),
         requests: TimeRing::EMPTY,
+        undone: TimeRing::EMPTY,
         duplicates: TimeRing::EMPTY,
         reversals: BTreeSet::new(),
         stopped: None,

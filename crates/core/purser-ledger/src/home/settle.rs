@@ -183,6 +183,7 @@ impl Account {
         }
         run.settlement.allocation.follow(&entry, hash);
         let allocation = &mut run.settlement.allocation;
+        allocation.forget_covers();
         if allocation.status == AllocationStatus::Closed {
             // The region is done, and takes up no voucher any more: what it never heard of comes back.
             allocation.returned = sum([allocation.returned, allocation.outstanding()].into_iter());
@@ -204,11 +205,12 @@ impl Account {
             let portions = allocation.draw(step.lot, step.amount);
             let short_by = step.amount.saturating_sub(sum_of(&portions));
             allocation.prove(short_by);
-            for Portion { lot, amount } in portions {
-                let to = if is_spent { Bucket::Used } else { self.homecoming_of(lot) };
-                run.moves.extend(Move::some(Some(lot), from, to, amount));
+            for part in portions {
                 if is_spent {
-                    add_spend(spent, Source::Lot(lot), amount);
+                    run.moves.extend(Move::some(part.lot(), from, Bucket::Used, part.amount));
+                    add_spend(spent, part.source, part.amount);
+                } else {
+                    run.moves.extend(self.bring_home(from, part));
                 }
             }
             if is_spent {
@@ -305,8 +307,7 @@ impl Run {
         let class = class_of(entry).is_none_or(|class| class == self.settlement.class);
         let alone = matches!(entry.fact, Fact::RefundPromised { .. });
         let needs = entry.moves.iter().filter(|step| step.to == Bucket::Used);
-        let needs = sum(needs.map(|step| step.amount));
-        class && !alone && needs <= self.settlement.allocation.outstanding()
+        class && !alone && self.settlement.allocation.pays(needs)
     }
 }
 
@@ -362,6 +363,6 @@ fn has_spent_before(hold: &Hold, entry: &Entry) -> bool {
     sum(ever.into_iter()) > sum(now)
 }
 
-fn sum_of(portions: &[Portion]) -> Credits {
-    sum(portions.iter().map(|portion| portion.amount))
+fn sum_of(parts: &[Spend]) -> Credits {
+    sum(parts.iter().map(|part| part.amount))
 }

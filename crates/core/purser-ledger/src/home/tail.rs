@@ -428,7 +428,7 @@ impl Account {
     /// Gives up on a tail: what it took is nobody's. Refuses: no such tail; the account has changed
     /// since the operator looked.
     pub(crate) fn decide_write_off_tail(&self, asked: &WriteOffTail) -> Result<Draft, Rejection> {
-        let tail = self.home_side()?.tails.get(&asked.epoch).ok_or(Rejection::NothingNew)?;
+        let tail = self.home_side()?.tails.get(&asked.epoch).ok_or(Rejection::TailUnknown)?;
         self.refuse_stale(asked.confirm)?;
         Ok(Draft::still(Fact::TailWrittenOff(Box::new(tail.clone()))))
     }

@@ -33,7 +33,7 @@ impl Account {
         if allocation.transfer.is_some() {
             return Err(Rejection::TransferUnderWay);
         }
-        let right = allocation.outstanding().saturating_sub(allocation.held);
+        let right = allocation.for_all().saturating_sub(allocation.held);
         let keep = right.checked_sub(asked.amount);
         let keep = keep.ok_or(Rejection::TransferBeyondRight { right })?;
         let recall = allocation.recall.number.saturating_add(1);

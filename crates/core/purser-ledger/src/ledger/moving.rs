@@ -87,6 +87,15 @@ impl Ledger {
         gone.max_by_key(|(_, epoch)| *epoch)
     }
 
+    /// Whether an account of a tenant has left for a home that began with `epoch`, or later.
+    pub fn has_left_for(&self, tenant: &TenantId, epoch: Epoch) -> bool {
+        let unit = Unit::parse(FIRST_UNIT).expect("it is one that a unit may have");
+        let first = (AccountName { tenant: tenant.clone(), unit }, AccountNumber::default());
+        let from = self.gone.range_from(Bound::Included(&first));
+        let mut own = from.take_while(|((name, _), _)| name.tenant == *tenant);
+        own.any(|(_, gone)| gone.now.is_some_and(|(_, since)| since >= epoch))
+    }
+
     /// What was decided here after an entry that the new home of a lost home's account has: its tail.
     /// Nothing if that entry was never here, or if the account has not stepped down yet, since it could
     /// decide more.
@@ -231,7 +240,7 @@ impl Ledger {
         entry: &Entry,
         history: &mut dyn History,
     ) -> Result<(), MoveRefusal> {
-        let Fact::Opened { account, standing } = &entry.fact else {
+        let Fact::Opened { account, standing, .. } = &entry.fact else {
             return Err(MoveRefusal::NotHere);
         };
         if account != name {
@@ -316,7 +325,8 @@ impl Ledger {
     }
 
     /// Ends an account here whose home is elsewhere. Nothing is written: an entry would be one that the
-    /// new home does not have. Refuses: a later epoch is known here.
+    /// new home does not have. What was decided here under a key is from now on a call that was passed on:
+    /// no book of this region decides it anew. Refuses: a later epoch is known here.
     pub(super) fn step_down(&mut self, asked: &StepDown) -> Result<MoveStep, MoveRefusal> {
         let StepDown { account: name, home, epoch } = asked;
         let away = MoveStep::Away { home: *home, epoch: *epoch };
@@ -327,6 +337,7 @@ impl Ledger {
         if *epoch <= ended {
             return Err(MoveRefusal::AtHome { epoch: ended });
         }
+        self.mark_decided(name);
         self.numbers.remove(&name_digest(name, Generation::HOME));
         self.names.remove(&(name.clone(), Generation::HOME));
         self.leave(number, Some(ended), Some((*home, *epoch)));

@@ -145,7 +145,7 @@ mod tests {
             let tenant = TenantId::parse(tenant).unwrap();
             let name = AccountName { tenant, unit: Unit::credits() };
             let policy = Policy { debt_limit: credits(100), ..Policy::default() };
-            let open = Operation::Open(Open { home: region("here"), policy });
+            let open = Operation::Open(Open { home: region("here"), policy, epoch: None });
             let add = Operation::Adjust(Adjust::Add { amount: credits(50) });
             for operation in [open, add].iter().chain(*operations) {
                 let mut operation = operation.clone();

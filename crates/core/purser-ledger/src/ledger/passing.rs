@@ -64,6 +64,17 @@ impl Ledger {
         PassedOn::ToHome
     }
 
+    /// Marks all that home's book here has decided under a key, each for as long as the key is kept: the
+    /// account's home goes elsewhere, and knows. Which calls began something the keys do not say; a mark
+    /// under another call's key is harmless, since the new home knows that key as well.
+    pub(super) fn mark_decided(&mut self, name: &AccountName) {
+        let Some(account) = self.account(name).map(Arc::clone) else { return };
+        let now = self.log_time;
+        for (key, fingerprint, until) in account.remembered() {
+            self.marks.insert_until(call_digest(name, key), Mark { fingerprint }, now, until);
+        }
+    }
+
     /// Why a region's book is not to decide some of the items, each in its place. Home's decides
     /// whatever it is asked.
     pub(super) fn bars(

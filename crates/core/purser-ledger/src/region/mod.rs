@@ -15,12 +15,14 @@
 //!
 //! Not here: clocks. Whether a lease has run out is for the region's leader to judge before it asks.
 
+use std::collections::BTreeSet;
+
 use minicbor::bytes::ByteVec;
 use purser_types::{Credits, Epoch, HistoryError, HistoryReader, LogTime, Owner, Sequence};
 
 use crate::account::{Account, Draft, Side};
 use crate::codec;
-use crate::command::{LotNumber, Return};
+use crate::command::{Identity, LotNumber, Return};
 use crate::entry::{Bucket, Fact, Move};
 use crate::hold::Portion;
 use crate::lot::LotPhase;
@@ -59,6 +61,9 @@ pub(crate) struct RegionSide {
     #[n(8)]
     #[cbor(skip_if = "codec::is_none")]
     pub(crate) on_expiry: OnExpiry,
+    /// The covers that have free credits. Derived from the lots.
+    #[cbor(skip)]
+    pub(crate) covers: BTreeSet<LotNumber>,
 }
 
 /// Whether a region's book goes on.
@@ -89,6 +94,7 @@ impl RegionSide {
             answered: 0,
             phase: BookPhase::Open,
             on_expiry: OnExpiry::Keep,
+            covers: BTreeSet::new(),
         }
     }
 
@@ -154,17 +160,18 @@ impl Account {
         given.given.checked_sub(before).ok_or(Rejection::VoucherContradicts)
     }
 
-    /// Gives free credits back, those first that would be spent last. Refuses: nothing to give, and
-    /// no recall to answer.
+    /// Gives free credits back, those first that would be spent last, and what is left of the covers that
+    /// are named. Refuses: nothing to give, and no recall to answer.
     pub(crate) fn decide_return(&self, asked: &Return) -> Result<Draft, Rejection> {
         let region = self.region_side()?;
-        let excess = self.balance.available.saturating_sub(asked.keep);
+        let excess = self.free().saturating_sub(asked.keep);
         let is_answer = asked.recall > region.answered && asked.recall <= region.recall.number;
-        if excess.is_zero() && !is_answer {
+        let covers = asked.covers.iter().filter(|cover| region.covers.contains(cover));
+        let mut moves: Vec<Move> = covers.filter_map(|cover| self.uncover(*cover)).collect();
+        if excess.is_zero() && moves.is_empty() && !is_answer {
             return Err(Rejection::NothingNew);
         }
         let mut rest = excess;
-        let mut moves = Vec::new();
         let drawable: Vec<LotNumber> = self.draw_order.iter().map(|(key, ())| key.lot()).collect();
         for number in drawable.into_iter().rev() {
             let free =
@@ -239,10 +246,49 @@ impl Account {
         Ok(Some(Report { owner: region.owner, epoch: region.epoch, entries, is_sealed }))
     }
 
-    /// What the region may still spend, of its lots and beyond.
+    /// What the region may still spend on whatever comes, of its lots and beyond.
     pub fn right(&self) -> Credits {
-        let right = self.balance.available.checked_add(self.overdraft_room());
-        right.unwrap_or(Credits::MAX)
+        self.free().checked_add(self.overdraft_room()).unwrap_or(Credits::MAX)
+    }
+
+    /// What is free of its lots for whatever comes, and not under a cover.
+    pub fn free(&self) -> Credits {
+        let covered = self.open_covers().map(|(_, _, free)| free);
+        covered.fold(self.balance.available, Credits::saturating_sub)
+    }
+
+    /// The covers of which something is free: their numbers, the operations that they are for, and how
+    /// much is free.
+    pub fn open_covers(&self) -> impl Iterator<Item = (LotNumber, Identity, Credits)> {
+        let region = self.region_side().ok().into_iter();
+        let covers = region.flat_map(|region| &region.covers);
+        covers.filter_map(|number| {
+            let lot = self.lots.get(number)?;
+            Some((*number, lot.only_for?, lot.free))
+        })
+    }
+
+    /// What is there for one operation alone.
+    pub(crate) fn cover_for(&self, asked: Identity) -> Option<Portion> {
+        let mut covers = self.open_covers();
+        let (lot, _, amount) = covers.find(|(_, only_for, _)| *only_for == asked)?;
+        Some(Portion { lot, amount })
+    }
+
+    /// Gives back what is left of a cover.
+    fn uncover(&self, number: LotNumber) -> Option<Move> {
+        let free = self.lots.get(&number)?.free;
+        Move::some(Some(number), Bucket::Available, Bucket::Returned, free)
+    }
+
+    /// Keeps true which covers have free credits.
+    pub(crate) fn note_cover(&mut self, number: LotNumber, is_open: bool) {
+        let Side::Region(region) = &mut self.side else { return };
+        if is_open {
+            region.covers.insert(number);
+        } else {
+            region.covers.remove(&number);
+        }
     }
 
     /// Where a region's book stands; nothing for home's.
@@ -282,6 +328,9 @@ impl Account {
                 terms.amount = given.given;
                 let lapsed = terms.expires_at.is_some_and(|expires_at| expires_at <= now);
                 self.add_lot(given.lot, &terms);
+                if let Some(lot) = self.lots.get_mut(&given.lot) {
+                    lot.only_for = given.only_for;
+                }
                 let phase = if lapsed { LotPhase::Expired } else { LotPhase::Active };
                 self.enter_phase(given.lot, phase);
             }

@@ -22,7 +22,7 @@ pub(super) fn reader(verb: &str) -> Result<Read, LineError> {
         "take_back" => take_back,
         "transfer" => transfer,
         "write_off" => write_off,
-        "return" => |_, _, words| give_back(words),
+        "return" => give_back,
         "finish" => |_, _, _| Ok(Operation::Finish),
         "seal" => |_, _, _| Ok(Operation::Seal),
         "stop" => |_, _, words| stop(words),
@@ -149,9 +149,19 @@ pub(super) fn epoch(words: &mut Words<'_>) -> Result<Epoch, LineError> {
     Ok(number(words, "epoch")?.map_or(FIRST_EPOCH, Epoch))
 }
 
-fn give_back(words: &mut Words<'_>) -> Result<Operation, LineError> {
+/// What is free goes back, or with `covers` what is left of all covers.
+fn give_back(
+    reader: &Reader<'_>,
+    book: &Book,
+    words: &mut Words<'_>,
+) -> Result<Operation, LineError> {
     let recall = number(words, "recall")?.unwrap_or(0);
-    Ok(Operation::Return(Return { keep: keep(words)?, recall }))
+    if words.flag("covers") {
+        let account = reader.group.book(book).ok_or(LineError::NoAllocation)?;
+        let covers = account.open_covers().map(|(number, ..)| number).collect();
+        return Ok(Operation::Return(Return { keep: Credits::MAX, recall, covers }));
+    }
+    Ok(Operation::Return(Return::free(keep(words)?, recall)))
 }
 
 /// How much the region keeps; nothing if the line does not say.

@@ -26,7 +26,11 @@ impl Teller<'_> {
     /// What home lets a region do, lot by lot.
     pub(super) fn voucher(&self, voucher: &Voucher) -> String {
         let figures = figures(&[("granted", voucher.granted), ("overdraft", voucher.overdraft)]);
-        let lot = |lot: &VoucherLot| format!(" {}={}", self.lot_name(lot.lot), lot.given);
+        let lot = |lot: &VoucherLot| {
+            let name = self.lot_name(lot.lot);
+            let cover = if lot.only_for.is_some() { "cover " } else { "" };
+            format!(" {cover}{name}={}", lot.given)
+        };
         let lots: String = voucher.lots.iter().map(lot).collect();
         let mut text = format!(
             "{} number={}{}{figures}{lots}",
@@ -68,6 +72,7 @@ pub(super) fn allocation_text(allocation: &Allocation) -> String {
         ("overdraft", allocation.overdraft_worst),
         ("overdraft_used", allocation.overdraft_used()),
         ("out", allocation.outstanding()),
+        ("covered", allocation.covered()),
     ]);
     let status = match allocation.status {
         AllocationStatus::Open => "",

@@ -4,7 +4,7 @@ mod moving;
 
 use std::collections::BTreeMap;
 
-use purser_types::{LogTime, Region, Span};
+use purser_types::{Credits, LogTime, Region, Span};
 
 use super::Stop;
 use super::group::Group;
@@ -19,7 +19,7 @@ use super::requests::{Reader, Request, book};
 use super::telling::Teller;
 use super::words::Words;
 use crate::answer::{Answer, Outcome, PassedOn};
-use crate::command::{Command, Item};
+use crate::command::{Command, Context, Cover, Item, Operation};
 use crate::entry::Entry;
 
 /// The groups in play and what the transcript has said so far.
@@ -105,6 +105,7 @@ impl Player {
                 self.move_step(place, verb, words)
             }
             "pass_on" => self.read_pass_on(place, rest, line),
+            "cover" => self.read_cover(place, rest, line),
             question if Desk::answers(question) => {
                 let answers = self.desk(place).answer(question, words)?;
                 Ok(Line::Answered(answers.map_err(Stop::from)))
@@ -214,6 +215,22 @@ impl Player {
         let retention = words.named("for").map(parse_span).transpose()?;
         let request = self.reader(place, line).request(verb, words)?;
         Ok(Line::PassOn(Box::new(request), retention.unwrap_or(Span::from_days(1))))
+    }
+
+    /// Reads what a region asks home to cover: how much is missing, and the request that it is for.
+    fn read_cover(&mut self, place: Place, rest: &str, line: usize) -> Result<Line, LineError> {
+        let (amount, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+        let (verb, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+        let amount = Credits::parse(amount)?;
+        let Request { book, mut item, .. } =
+            self.reader(place, line).request(verb, Words::of(rest)?)?;
+        let shortage = item.shortage.take();
+        let owner = book.owner.ok_or(LineError::NoAllocation)?;
+        let cover = Cover::of(owner, &item, amount).ok_or(LineError::NoAllocation)?;
+        let asked = Item::new(Context::default(), Operation::Cover(cover));
+        let book = Book::at_home(book.account);
+        let request = Request { book: book.clone(), item: Item { shortage, ..asked }, name: None };
+        Ok(Line::Requests(book, vec![request]))
     }
 
     fn pass_on(&mut self, request: Request, retention: Span) -> Result<Answers, Stop> {

@@ -72,6 +72,7 @@ impl Teller<'_> {
             | Rejection::DecidedElsewhere
             | Rejection::AllocationEnded
             | Rejection::AllocationUnknown
+            | Rejection::TailUnknown
             | Rejection::AllocationOpen
             | Rejection::NothingNew
             | Rejection::VoucherContradicts
@@ -131,6 +132,7 @@ const fn code(rejection: &Rejection) -> &'static str {
         Rejection::RightExhausted { .. } => "right_exhausted",
         Rejection::AllocationEnded => "allocation_ended",
         Rejection::AllocationUnknown => "allocation_not_found",
+        Rejection::TailUnknown => "tail_not_found",
         Rejection::HomeStopped { .. } => "home_stopped",
         Rejection::HomeMoved { .. } => "home_moved",
         Rejection::ReportGap { .. } => "report_gap",

@@ -18,6 +18,7 @@ use crate::command::{
     Void,
 };
 use crate::policy::{Policy, PolicyChange, RefundExpired};
+use crate::rejection::Rejection;
 
 /// What a line asks for.
 #[derive(Debug)]
@@ -235,6 +236,15 @@ fn shortage(words: &mut Words<'_>) -> Result<Option<Shortage>, LineError> {
     if words.flag("exhausted") {
         return Ok(Some(Shortage::Exhausted));
     }
+    if let Some(available) = words.named("not_covered") {
+        let (available, short_by) =
+            available.split_once('/').ok_or(LineError::Missing("short_by"))?;
+        let (available, short_by) = (Credits::parse(available)?, Credits::parse(short_by)?);
+        let debt = Credits::ZERO;
+        let refusal =
+            Rejection::InsufficientCredits { available, short_by, debt, debt_limit: None };
+        return Ok(Some(Shortage::NotCovered(Box::new(refusal))));
+    }
     let Some(stranded) = words.named("stranded") else { return Ok(None) };
     let (amount, regions) = stranded.split_once(':').ok_or(LineError::Missing("regions"))?;
     let regions = regions.split(',').map(Region::parse).collect::<Result<Vec<_>, _>>()?;
@@ -248,7 +258,7 @@ fn amount(words: &mut Words<'_>) -> Result<Credits, LineError> {
 fn open(words: &mut Words<'_>) -> Result<Operation, LineError> {
     let home = Region::parse(words.named("home").unwrap_or("here"))?;
     let policy = Policy::default().changed(&policy_change(words)?);
-    Ok(Operation::Open(Open { home, policy }))
+    Ok(Operation::Open(Open { home, policy, epoch: None }))
 }
 
 fn grant(words: &mut Words<'_>) -> Result<Operation, LineError> {

@@ -115,6 +115,8 @@ impl Teller<'_> {
             Fact::Allocated(allocation)
             | Fact::AllocationSet(allocation)
             | Fact::TakenBack(allocation)
+            | Fact::Covered(allocation)
+            | Fact::CoverPaid(allocation)
             | Fact::WrittenOff(allocation) => allocation_text(allocation),
             Fact::Settled(settlement) => settlement_text(settlement),
             Fact::VoucherAccepted(voucher) => format!(" {}", self.voucher(voucher)),

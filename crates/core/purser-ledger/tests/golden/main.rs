@@ -6,6 +6,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod covers;
+mod homes;
 mod rejections;
 
 use std::collections::BTreeMap;
@@ -16,23 +18,24 @@ use purser_ledger::scenario::MemoryHistory;
 use purser_ledger::{
     AccountName, AccountStatus, Adjust, Allocate, AllocatedLot, Allocation, AllocationStatus,
     Answer, Authorize, Balance, Booked, Bucket, Capture, Category, Charge, Close, Command, Confirm,
-    Context, Departure, Entry, EntrylessDecision, EpochBegan, Extend, Fact, Fate, Grant, Hold,
-    HoldKind, HoldNumber, HoldState, HomeChange, IfExpired, Import, ImportPart, Item, KeyMemory,
-    Ledger, LostEntry, Lot, LotNumber, LotPhase, LotTerms, Metadata, Mode, Move, OnExpiry, Open,
-    Operation, Outcome, PassedOn, PendingTransfer, Policy, PolicyChange, Portion, Recall, Reclaim,
-    Refund, RefundExpired, Rejection, Release, Report, Return, SameRequest, SetAllocation,
-    Settlement, SettlementClass, Shipped, Shortage, Source, Spend, Standing, Stay, StepDown, Tail,
-    TailPage, TailRun, TakeBack, TakeHome, Target, Transfer, Void, Voucher, VoucherLot, Way,
-    WriteOff, WriteOffTail, codec,
+    Context, Entry, EpochBegan, Extend, Fact, Fate, Grant, Hold, HoldKind, HoldNumber, HoldState,
+    HomeChange, IfExpired, Item, Ledger, LostEntry, Lot, LotNumber, LotPhase, LotTerms, Metadata,
+    Mode, Move, OnExpiry, Open, Operation, Outcome, PassedOn, PendingTransfer, Policy,
+    PolicyChange, Portion, Recall, Reclaim, Refund, RefundExpired, Rejection, Release, Report,
+    Return, SameRequest, SetAllocation, Settlement, SettlementClass, Shipped, Shortage, Source,
+    Spend, Standing, TailRun, TakeBack, Target, Transfer, Void, Voucher, WriteOff, codec,
 };
 use purser_types::{
     Credits, Epoch, Generation, IdempotencyKey, LogTime, Machine, OperationId, Owner, Region,
     Sequence, Span, Stamped, TenantId, Unit,
 };
 
+use self::homes::{departure, home_operations, moves, tail};
+
 #[test]
 fn the_bytes_of_commands_are_pinned() {
-    let operations: Vec<Operation> = operations().into_iter().chain(home_operations()).collect();
+    let operations = operations().into_iter().chain(home_operations());
+    let operations: Vec<Operation> = operations.chain([covers::operation()]).collect();
     let mut commands: Vec<(&str, Command)> = Vec::new();
     for (operation, number) in operations.into_iter().zip(0..) {
         let (name, expected) = operation_number(&operation);
@@ -51,6 +54,7 @@ fn the_bytes_of_commands_are_pinned() {
             .push(("charge_when_short", command(vec![Item { shortage: Some(shortage), ..item }])));
     }
     commands.extend(moves());
+    commands.extend(covers::commands());
     check_bytes(&file("commands.txt"), &commands);
 }
 
@@ -62,6 +66,7 @@ fn the_bytes_of_entries_are_pinned() {
         assert_eq!((expected, variant(&fact)), (number, number), "{name}");
         entries.push((name, entry(fact)));
     }
+    entries.push(("voucher_with_cover", entry(covers::accepted())));
     check_bytes(&file("entries.txt"), &entries);
 }
 
@@ -208,6 +213,7 @@ fn lot() -> Lot {
         voided: credits(90),
         returned: credits(1),
         allocated: credits(2),
+        only_for: None,
     }
 }
 
@@ -219,6 +225,7 @@ fn operations() -> Vec<Operation> {
         Operation::Open(Open {
             home: Region::parse("eu-1").unwrap(),
             policy: Policy { on_expiry: OnExpiry::TakeBack, ..policy() },
+            epoch: None,
         }),
         Operation::Grant(grant()),
         Operation::Authorize(Authorize {
@@ -268,7 +275,7 @@ fn operations() -> Vec<Operation> {
         }),
         Operation::TakeBack(TakeBack { owner: owner(), forced: Some(Confirm(sequence(9))) }),
         Operation::Accept(Box::new(voucher())),
-        Operation::Return(Return { keep: credits(5), recall: 3 }),
+        Operation::Return(Return::free(credits(5), 3)),
         Operation::Finish,
         Operation::Seal,
         Operation::WriteOff(WriteOff { owner: owner(), confirm: Confirm(sequence(9)) }),
@@ -277,45 +284,6 @@ fn operations() -> Vec<Operation> {
             to: Region::parse("us").unwrap(),
             amount: credits(9),
         }),
-    ]
-}
-
-/// Those about the home, which come after the others.
-fn home_operations() -> Vec<Operation> {
-    vec![
-        Operation::Stop(departure()),
-        Operation::Stay(Stay { epoch: Epoch(3) }),
-        Operation::BookTail(TailPage {
-            epoch: Epoch(2),
-            entries: vec![vec![1, 2, 3].into()],
-            is_last: true,
-        }),
-        Operation::WriteOffTail(WriteOffTail { epoch: Epoch(2), confirm: Confirm(sequence(9)) }),
-    ]
-}
-
-/// One of each step of a move.
-fn moves() -> Vec<(&'static str, Command)> {
-    let import = |part| Command::Import(Import { account: account(), part });
-    let memory =
-        |decision| KeyMemory { key: [1; 16], fingerprint: [2; 16], until: at(900), decision };
-    let refused = EntrylessDecision::Refused(Box::new(Rejection::HoldNotFound));
-    let lot = Box::new(lot());
-    let existing = EntrylessDecision::Existing { entry: sequence(2), last: sequence(7), lot };
-    let (pairs, complete_at) = (vec![memory(refused), memory(existing)], Some(sequence(9)));
-    let (home, epoch) = (owner().region, Epoch(3));
-    let take_home = |way| {
-        let (account, head) = (account(), booked());
-        Command::TakeHome(TakeHome { account, home, epoch, way, head })
-    };
-    let from = Region::parse("us").unwrap();
-    vec![
-        ("import_entries", import(ImportPart::Entries(vec![vec![1, 2, 3].into()]))),
-        ("import_memory", import(ImportPart::Memory { pairs, complete_at })),
-        ("import_abandon", import(ImportPart::Abandon)),
-        ("take_home_moved", take_home(Way::Moved)),
-        ("take_home_failed_over", take_home(Way::FailedOver { from })),
-        ("step_down", Command::StepDown(StepDown { account: account(), home, epoch })),
     ]
 }
 
@@ -362,6 +330,7 @@ fn operation_number(operation: &Operation) -> (&'static str, u32) {
         Operation::Stay(_) => ("stay", 26),
         Operation::BookTail(_) => ("book_tail", 27),
         Operation::WriteOffTail(_) => ("write_off_tail", 28),
+        Operation::Cover(_) => ("cover", 29),
     }
 }
 
@@ -369,7 +338,7 @@ fn operation_number(operation: &Operation) -> (&'static str, u32) {
 fn facts() -> Vec<Fact> {
     let home = Region::parse("eu-1").unwrap();
     vec![
-        Fact::Opened { account: account(), standing: Standing { home, ..standing() } },
+        Fact::Opened { epoch: None, account: account(), standing: Standing { home, ..standing() } },
         Fact::Granted(terms()),
         Fact::LotEffective(lot_number()),
         Fact::LotExpired(lot_number()),
@@ -422,6 +391,8 @@ fn facts() -> Vec<Fact> {
             is_last: true,
         })),
         Fact::TailWrittenOff(Box::new(tail())),
+        Fact::Covered(Box::new(covers::allocation())),
+        Fact::CoverPaid(Box::new(covers::allocation())),
     ]
 }
 
@@ -463,6 +434,8 @@ fn fact_number(fact: &Fact) -> (&'static str, u32) {
         Fact::HomeMoved(_) => ("home_moved", 32),
         Fact::TailBooked(_) => ("tail_booked", 33),
         Fact::TailWrittenOff(_) => ("tail_written_off", 34),
+        Fact::Covered(_) => ("covered", 35),
+        Fact::CoverPaid(_) => ("cover_paid", 36),
     }
 }
 
@@ -569,28 +542,9 @@ fn allocation() -> Allocation {
             amount: credits(9),
             recall: 3,
         }),
-    }
-}
-
-fn departure() -> Departure {
-    Departure { epoch: Epoch(2), to: owner().region }
-}
-
-/// A tail with something in every field.
-fn tail() -> Tail {
-    Tail {
-        from: owner().region,
-        epoch: Epoch(2),
-        forked_at: sequence(7),
-        quarantine: credits(20),
-        booked: booked(),
-        counted: credits(15),
-        debited: credits(5),
-        matched: credits(4),
-        unanswered: credits(3),
-        held: credits(2),
-        again: BTreeMap::from([(HoldNumber(sequence(8)), hold_number())]),
-        stand_ins: BTreeMap::from([(hold_number(), 1)]),
+        covered: credits(0),
+        covered_gone: credits(0),
+        covers: Vec::new(),
     }
 }
 
@@ -605,7 +559,7 @@ fn voucher() -> Voucher {
         epoch: Epoch(2),
         number: 7,
         granted: credits(40),
-        lots: vec![VoucherLot { lot: lot_number(), terms: terms(), given: credits(40) }],
+        lots: vec![covers::no_cover()],
         overdraft: credits(10),
         mode: Mode::Frozen,
         recall: Recall { number: 3, keep: credits(5) },
@@ -634,7 +588,11 @@ fn lived() -> Vec<Operation> {
         reference: Some("frame-7".into()),
     };
     let mut lived = vec![
-        Operation::Open(Open { home: Region::parse("eu-1").unwrap(), policy: policy() }),
+        Operation::Open(Open {
+            home: Region::parse("eu-1").unwrap(),
+            policy: policy(),
+            epoch: None,
+        }),
         Operation::Grant(grant(10, None, Some(at(5)), None)),
         Operation::Grant(grant(100, None, Some(at(1_000)), Some("pay_1".into()))),
         Operation::Grant(grant(50, Some(at(600)), None, Some("pay_2".into()))),

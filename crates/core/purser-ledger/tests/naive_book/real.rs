@@ -40,7 +40,8 @@ pub(crate) struct Logged {
 impl Real {
     pub(crate) fn open(policy: Policy) -> Self {
         let mut real = Self::default();
-        let open = Open { home: Region::parse("here").unwrap(), policy: policy_of(policy) };
+        let open =
+            Open { home: Region::parse("here").unwrap(), policy: policy_of(policy), epoch: None };
         let item = Item::new(Context::default(), Operation::Open(open));
         let items = vec![item];
         real.apply(&Command::at_home(name(), items), LogTime::ZERO);

@@ -29,6 +29,8 @@ struct Life {
     /// With whether each is promotable.
     standbys: BTreeMap<Region, bool>,
     changed: u64,
+    /// When it last lost a home.
+    failed_over: u64,
 }
 
 struct Era {
@@ -55,7 +57,11 @@ impl Model {
         };
         if decided == Decided::Changed {
             self.changes += 1;
-            self.tenants.get_mut(&request.tenant).unwrap().changed = self.changes;
+            let life = self.tenants.get_mut(&request.tenant).unwrap();
+            life.changed = self.changes;
+            if matches!(request.operation, Operation::FailOver { .. }) {
+                life.failed_over = self.changes;
+            }
         }
         Ok(decided)
     }
@@ -93,6 +99,7 @@ fn open(operation: &Operation, known: &BTreeSet<Region>) -> Result<Life, Refusal
         tails: BTreeMap::new(),
         standbys: standbys.iter().map(|region| (*region, false)).collect(),
         changed: 0,
+        failed_over: 0,
     })
 }
 
@@ -143,7 +150,8 @@ impl Life {
         let before = (self.moving, self.tails.clone(), self.standbys.clone(), self.epoch());
         self.change(operation, known)?;
         let after = (self.moving, self.tails.clone(), self.standbys.clone(), self.epoch());
-        Ok(if before == after { Decided::Repeated } else { Decided::Changed })
+        let is_change = before != after || is_drop(operation);
+        Ok(if is_change { Decided::Changed } else { Decided::Repeated })
     }
 
     /// Does what is asked under the present epoch, which may be nothing.
@@ -183,7 +191,7 @@ impl Life {
             }
             Operation::SetStandby { seen, region, promotable, .. } => {
                 let now = self.standbys.get_mut(region).ok_or(Refusal::NotStandby(*region))?;
-                if now != promotable && seen.0 != self.changed {
+                if !*now && *promotable && seen.0 != self.changed {
                     return Err(Refusal::Overtaken);
                 }
                 *now = *promotable;
@@ -240,6 +248,12 @@ impl Life {
                 .map(|(region, yes)| Standby { region: *region, promotable: *yes })
                 .collect(),
             change: ChangeNumber(self.changed),
+            failed_over: ChangeNumber(self.failed_over),
         }
     }
+}
+
+/// A drop counts as a change each time: it overtakes whoever is about to take the standby back.
+pub(crate) const fn is_drop(operation: &Operation) -> bool {
+    matches!(operation, Operation::SetStandby { promotable: false, .. })
 }

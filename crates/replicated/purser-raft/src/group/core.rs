@@ -98,6 +98,13 @@ impl GroupCore {
         Some(NotLeading { leader })
     }
 
+    /// The term in which this node leads.
+    pub(crate) fn leading_term(&self) -> Option<u64> {
+        let metrics = self.raft.server_metrics();
+        let metrics = metrics.borrow_watched();
+        (metrics.state == ServerState::Leader).then(|| metrics.vote.leader_id().term)
+    }
+
     /// What this node's clock is worth among the group's voters when it says `now`.
     pub(crate) fn judge_clock(&self, now: LogTime) -> Judgement {
         self.clocks.judge(self.node, now, &self.voters())
@@ -308,6 +315,11 @@ impl GroupCore {
         // Order matters: from here on it can be opened again.
         self.registration.leave();
         *ended = true;
+    }
+
+    /// Whether the group has been ended, so that nobody writes its files any more.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ending.try_lock().is_ok_and(|ended| *ended)
     }
 
     /// The status as of now.

@@ -4,6 +4,7 @@ mod change;
 pub(crate) mod core;
 mod keeper;
 mod replicas;
+mod whole;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use crate::wal::Wal;
 
 use self::core::GroupCore;
 use self::keeper::Keeper;
+pub use self::whole::{Whole, WholeError};
 
 /// A replicated machine, as its owner uses it. Clones are cheap and all mean the same group.
 pub struct Group<M: Machine> {
@@ -111,6 +113,22 @@ impl<M: Machine> Group<M> {
         deadline: Instant,
     ) -> Result<(), AcknowledgeError> {
         self.core.acknowledged(node, index, deadline).await
+    }
+
+    /// The term in which this node leads; `None` if it does not.
+    pub fn leading_term(&self) -> Option<u64> {
+        self.core.leading_term()
+    }
+
+    /// Index of the last entry that this node has applied.
+    pub fn applied_index(&self) -> Option<u64> {
+        self.core.applied.last_index()
+    }
+
+    /// Index of the last entry that `node` has acknowledged as on its disk, on a leader: what
+    /// [`Group::acknowledged`] waits for, without waiting.
+    pub fn acknowledged_index(&self, node: NodeId) -> Option<u64> {
+        self.core.replica(node)?.matched
     }
 
     /// Looks at the machine and its history as they are on this node now: after a

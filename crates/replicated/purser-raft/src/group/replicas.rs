@@ -12,11 +12,11 @@ use super::core::GroupCore;
 
 /// What a leader knows of another replica's log.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Replica {
+pub(crate) struct Replica {
     /// The last entry that it has on its disk; `None` before the first.
-    pub(super) matched: Option<u64>,
+    pub(crate) matched: Option<u64>,
     /// How many entries it lacks.
-    pub(super) lag: u64,
+    pub(crate) lag: u64,
 }
 
 impl GroupCore {

@@ -7,6 +7,7 @@
 //! Not here: what a record means, or which record belongs to which account.
 
 pub(crate) mod format;
+mod overlay;
 mod reader;
 pub(crate) mod scan;
 mod writer;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use crate::disk::Disk;
 use crate::ids::{ClusterId, GroupId};
 
+pub(crate) use overlay::Overlay;
 pub use reader::GroupHistory;
 pub(crate) use writer::HistoryWriter;
 

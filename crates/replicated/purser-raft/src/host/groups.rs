@@ -40,18 +40,48 @@ impl Host {
         initial: M,
         settings: GroupSettings,
     ) -> Result<Group<M>, OpenError> {
+        self.open_hearing(id, initial, settings, Hearing::Members).await
+    }
+
+    /// Opens a group like [`Host::group`] that hears no other member, so that it stays as it is on disk:
+    /// to be [shut down](Group::shutdown) and [read to its end](Group::whole).
+    pub async fn deaf_group<M: Machine>(
+        &self,
+        id: GroupId,
+        initial: M,
+        settings: GroupSettings,
+    ) -> Result<Group<M>, OpenError> {
+        self.open_hearing(id, initial, settings, Hearing::Nobody).await
+    }
+
+    async fn open_hearing<M: Machine>(
+        &self,
+        id: GroupId,
+        initial: M,
+        settings: GroupSettings,
+        hearing: Hearing,
+    ) -> Result<Group<M>, OpenError> {
         let inner = &self.inner;
         let opening = Arc::new(inner.registry.reserve(id)?);
         let hosted = HostedMachine::new(initial, inner.identity.node, random_incarnation()?);
         let hosted = Arc::new(hosted);
         let erased: Arc<dyn Hosted> = Arc::<HostedMachine<M>>::clone(&hosted);
-        let core = inner.open_group(id, erased, settings, &opening).await?;
+        let core = inner.open_group(id, erased, (settings, hearing), &opening).await?;
         opening.open(Arc::clone(&core));
         let group = Group::start(Arc::clone(&core), hosted, Arc::clone(&inner.wal));
         // Only now may it campaign: whoever it answers has somebody to look after it.
         inner.begin(&core);
         Ok(group)
     }
+}
+
+/// Whose messages a group takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hearing {
+    /// Those of all members.
+    Members,
+    /// None.
+    Nobody,
 }
 
 impl Inner {
@@ -61,7 +91,7 @@ impl Inner {
         &'a self,
         id: GroupId,
         hosted: Arc<dyn Hosted>,
-        settings: GroupSettings,
+        settings: (GroupSettings, Hearing),
         opening: &'a Arc<Opening>,
     ) -> BoxFuture<'a, Result<Arc<GroupCore>, OpenError>> {
         Box::pin(self.open_core(id, hosted, settings, opening))
@@ -71,7 +101,7 @@ impl Inner {
         &self,
         id: GroupId,
         hosted: Arc<dyn Hosted>,
-        settings: GroupSettings,
+        (settings, hearing): (GroupSettings, Hearing),
         opening: &Arc<Opening>,
     ) -> Result<Arc<GroupCore>, OpenError> {
         let timings = settings.timings.unwrap_or(self.timings);
@@ -108,14 +138,12 @@ impl Inner {
             }
         };
         let incoming = Arc::new(Incoming::new(Arc::clone(&stored.snapshots)));
-        let port = GroupPort {
-            raft: raft.clone(),
-            stop: stop.clone(),
-            incoming: Arc::clone(&incoming),
-            history: history.clone(),
-            step_timeout: timings.snapshot_step,
-        };
-        self.ports.insert(id, port);
+        if hearing == Hearing::Members {
+            let (raft, stop) = (raft.clone(), stop.clone());
+            let (incoming, history) = (Arc::clone(&incoming), history.clone());
+            let step_timeout = timings.snapshot_step;
+            self.ports.insert(id, GroupPort { raft, stop, incoming, history, step_timeout });
+        }
         Ok(Arc::new(GroupCore {
             id,
             node: self.identity.node,

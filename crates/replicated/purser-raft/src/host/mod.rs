@@ -13,7 +13,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, Semaphore};
@@ -22,9 +21,10 @@ use crate::disk::{Disk, DiskLock};
 use crate::error::{OpenError, StopReason};
 use crate::identity::Identity;
 use crate::ids::{ClusterId, GroupId, NodeId};
-use crate::network::calls::{CallError, CallHandler, Handler};
+use crate::network::calls::{CallHandler, Handler};
 use crate::network::clocks::Clocks;
 use crate::network::links::Links;
+use crate::network::peer_calls::PeerCalls;
 use crate::network::server::{Ports, Server};
 use crate::raft::group_log::GroupLog;
 use crate::settings::{HostSettings, RaftTimings};
@@ -166,27 +166,15 @@ impl Host {
         self.inner.links.set_peers(peers);
     }
 
-    /// Has `handler` answer what other nodes ask by [`Host::call`], in place of the one before.
+    /// Has `handler` answer what other nodes ask by [`PeerCalls`], in place of the one before.
     /// Without one, calls are refused. It is let go when the node has ended.
     pub fn serve_calls(&self, handler: Arc<dyn CallHandler>) {
         self.inner.handler.set(Some(handler));
     }
 
-    /// Asks another node, and waits for what its handler answers until `deadline`.
-    ///
-    /// A body has at most 4 MiB, in both directions. Calls to one node overlap, up to 512; further
-    /// ones wait for their turn. They delay nothing that groups say to each other. This node itself
-    /// is not called: that is refused, as a mistake of the program.
-    pub async fn call(
-        &self,
-        node: NodeId,
-        body: Bytes,
-        deadline: Instant,
-    ) -> Result<Bytes, CallError> {
-        if node == self.node() {
-            return Err(CallError::Refused { detail: "a node does not call itself".to_owned() });
-        }
-        self.inner.links.call(node, body, deadline).await
+    /// The node's way to ask others.
+    pub fn calls(&self) -> PeerCalls {
+        PeerCalls::of_node(self.node(), self.inner.links.clone())
     }
 
     /// Numbers about the node.

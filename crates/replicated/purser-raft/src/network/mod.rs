@@ -14,10 +14,12 @@ pub(crate) mod clocks;
 pub(crate) mod frame;
 pub(crate) mod links;
 pub(crate) mod messages;
+pub(crate) mod peer_calls;
 pub(crate) mod server;
 mod switch;
 pub(crate) mod transfer;
 pub(crate) mod waiting;
 
 pub use calls::{CallError, CallHandler};
+pub use peer_calls::PeerCalls;
 pub use switch::{Cut, PeerSwitch};

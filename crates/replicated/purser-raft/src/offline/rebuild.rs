@@ -6,9 +6,9 @@ use purser_types::{History, HistoryError, HistoryReader, LogTime, Machine, Posit
 
 use crate::batch;
 use crate::entry::{Content, LogEntry};
-use crate::history::GroupHistory;
-use crate::history::format::{HistoryMark, decode_frame, encode_frame};
+use crate::history::format::HistoryMark;
 use crate::history::scan::HistoryScan;
+use crate::history::{GroupHistory, Overlay};
 use crate::ids::GroupId;
 
 use super::{OfflineError, OfflineNode, Rebuilt};
@@ -16,38 +16,21 @@ use super::{OfflineError, OfflineNode, Rebuilt};
 /// The history on disk, compared with what a replay appends; what the disk does not have is kept in
 /// memory.
 struct Replay {
-    stored: GroupHistory,
-    /// Behind the last frame appended or restored.
-    mark: HistoryMark,
-    /// Frames behind the stored ones.
-    appended: Vec<u8>,
+    overlay: Overlay,
     difference: Option<(Position, String)>,
 }
 
 impl HistoryReader for Replay {
     fn read(&self, position: Position) -> Result<Vec<u8>, HistoryError> {
-        if position.0 >= self.mark.length {
-            return Err(HistoryError::NoRecord(position));
-        }
-        let Some(offset) = position.0.checked_sub(self.stored.length()) else {
-            return self.stored.read(position);
-        };
-        let frame = usize::try_from(offset).ok().and_then(|offset| self.appended.get(offset..));
-        let frame = frame.and_then(|bytes| decode_frame(bytes, position));
-        frame.map(|frame| frame.record.to_vec()).ok_or(HistoryError::NoRecord(position))
+        self.overlay.read(position)
     }
 }
 
 impl History for Replay {
     fn append(&mut self, record: &[u8]) -> Position {
-        let position = Position(self.mark.length);
-        let mut frame = Vec::new();
-        let crc = encode_frame(&mut frame, position, self.mark.crc, record);
-        let length = self.mark.length + u64::try_from(frame.len()).unwrap_or(u64::MAX);
-        if position.0 >= self.stored.length() {
-            self.appended.extend_from_slice(&frame);
-        } else if self.difference.is_none() {
-            match self.stored.read(position) {
+        let position = self.overlay.append(record);
+        if position.0 < self.overlay.stored().length() && self.difference.is_none() {
+            match self.overlay.stored().read(position) {
                 Ok(stored) if stored == record => (),
                 Ok(stored) => {
                     let text = format!("{} bytes stored, {} made", stored.len(), record.len());
@@ -56,7 +39,6 @@ impl History for Replay {
                 Err(error) => self.difference = Some((position, error.to_string())),
             }
         }
-        self.mark = HistoryMark { length, crc, last: position.0 };
         position
     }
 }
@@ -91,7 +73,7 @@ impl OfflineNode {
                 applied = Some(index);
             }
         }
-        let history_bytes = history.mark.length;
+        let history_bytes = history.overlay.length();
         Ok(Rebuilt { machine, applied, history: Box::new(history), history_bytes })
     }
 
@@ -102,7 +84,7 @@ impl OfflineNode {
         while scan.next_record().map_err(|source| self.disk_error(source))?.is_some() {}
         let files = scan.files().iter().map(|(start, file)| (*start, Arc::clone(file))).collect();
         let stored = GroupHistory::of_files(files, scan.mark());
-        Ok(Replay { stored, mark, appended: Vec::new(), difference: None })
+        Ok(Replay { overlay: Overlay::new(stored, mark), difference: None })
     }
 }
 

@@ -72,6 +72,11 @@ impl Applied {
         LogTime::from_unix_micros(self.stamp.load(Ordering::Acquire)).unwrap_or(LogTime::MAX)
     }
 
+    /// The last entry applied.
+    pub(crate) fn last_index(&self) -> Option<u64> {
+        self.lock().last.map(|last| last.index)
+    }
+
     fn raise_stamp(&self, stamp: LogTime) -> LogTime {
         *self.stamped_at.lock().unwrap_or_else(PoisonError::into_inner) = self.clock.steady();
         self.stamp.fetch_max(stamp.as_unix_micros(), Ordering::AcqRel);

@@ -61,7 +61,7 @@ async fn pair() -> (Cluster, Obedient) {
 }
 
 async fn call(cluster: &Cluster, body: &'static str, until: Instant) -> Result<Bytes, CallError> {
-    cluster.host(CALLER).call(ASKED, Bytes::from_static(body.as_bytes()), until).await
+    cluster.host(CALLER).calls().call(ASKED, Bytes::from_static(body.as_bytes()), until).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -74,7 +74,7 @@ async fn calls_overlap_and_are_answered_in_any_order() {
     assert_eq!(opened.unwrap(), "open for 1");
 
     let largest = Bytes::from(vec![7; BODY_BYTES_MAX]);
-    let answer = cluster.host(CALLER).call(ASKED, largest.clone(), deadline()).await;
+    let answer = cluster.host(CALLER).calls().call(ASKED, largest.clone(), deadline()).await;
     assert!(answer.unwrap() == largest, "it came back changed");
     cluster.end().await;
 }
@@ -82,13 +82,13 @@ async fn calls_overlap_and_are_answered_in_any_order() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_can_not_be_made_is_known_to_have_done_nothing() {
     let (mut cluster, handler) = pair().await;
-    let caller = cluster.host(CALLER).clone();
+    let caller = cluster.host(CALLER).calls();
     let refused = caller.call(CALLER, Bytes::new(), deadline()).await;
     assert!(matches!(refused, Err(CallError::Refused { .. })), "itself: {refused:?}");
     let large = Bytes::from(vec![0; BODY_BYTES_MAX + 1]);
     let refused = caller.call(ASKED, large, deadline()).await;
     assert!(matches!(refused, Err(CallError::Refused { .. })), "too large: {refused:?}");
-    let refused = cluster.host(ASKED).call(CALLER, Bytes::new(), deadline()).await;
+    let refused = cluster.host(ASKED).calls().call(CALLER, Bytes::new(), deadline()).await;
     assert!(matches!(refused, Err(CallError::Refused { .. })), "no handler: {refused:?}");
     let not_sent = caller.call(NodeId(9), Bytes::new(), deadline()).await;
     assert!(matches!(not_sent, Err(CallError::NotSent { .. })), "unknown: {not_sent:?}");
@@ -119,8 +119,8 @@ async fn a_call_that_may_have_arrived_is_not_said_to_be_without_effect() {
         let lost = call(&cluster, body, deadline()).await;
         assert!(matches!(lost, Err(CallError::MaybeSent { .. })), "{body}: {lost:?}");
     }
-    let host = cluster.host(CALLER).clone();
-    let in_flight = host.call(ASKED, Bytes::from_static(b"wait"), deadline());
+    let calls = cluster.host(CALLER).calls();
+    let in_flight = calls.call(ASKED, Bytes::from_static(b"wait"), deadline());
     let killing = async {
         handler.wait_for_arrivals(3).await;
         cluster.kill(ASKED).await;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use purser_raft::{
     AcknowledgeError, Cut, Group, GroupId, GroupSettings, NodeId, ProposeError, RaftTimings, Role,
+    WholeError,
 };
 
 use crate::counters::{Changed, Counters, add};
@@ -130,4 +131,31 @@ async fn a_group_whose_voters_are_far_apart_has_timings_of_its_own() {
     wait_until_applied(&learner, last).await;
     assert_eq!(learner.machine(), group.machine());
     cluster.end_equal().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_learner_has_acknowledged_is_in_the_whole_of_its_machine() {
+    let cluster = Cluster::start(3, GroupSettings::SMALL).await;
+    let leader = open(&cluster, FIRST, FOLLOWED).await;
+    leader.bootstrap([FIRST].into()).await.unwrap();
+    add_indexed(&leader, 0).await;
+    leader.add_learner(THIRD, deadline()).await.unwrap();
+    let learner = open(&cluster, THIRD, FOLLOWED).await;
+    assert!(matches!(learner.whole(), Err(WholeError::Running)));
+    let many = join_all((0..64).map(|_| add_indexed(&leader, 100))).await;
+    let last = many.into_iter().map(|(_, index)| index).max().unwrap();
+    leader.acknowledged(THIRD, last, deadline()).await.unwrap();
+    // Whether the learner has heard by now that it is committed, nobody knows.
+    learner.shutdown(deadline()).await;
+    let whole = learner.whole().unwrap();
+    assert!(whole.last >= Some(last));
+    assert_eq!(whole.machine, leader.machine());
+    whole.machine.check_history(whole.history());
+    // It goes on from there as if nothing had been.
+    let again = open(&cluster, THIRD, FOLLOWED).await;
+    let (_, index) = add_indexed(&leader, 0).await;
+    leader.acknowledged(THIRD, index, deadline()).await.unwrap();
+    wait_until_applied(&again, index).await;
+    assert_eq!(again.machine(), leader.machine());
+    cluster.end().await;
 }

@@ -92,6 +92,7 @@ problem_codes! {
     HoldNotFound "hold_not_found" 404 Never NothingHappened "There is no such hold";
     ChargeNotFound "charge_not_found" 404 Never NothingHappened "There is no such charge";
     LotNotFound "lot_not_found" 404 Never NothingHappened "There is no such lot";
+    TailNotFound "tail_not_found" 404 Never NothingHappened "No such tail of a lost home is open";
     AllocationNotFound "allocation_not_found" 404 Never NothingHappened "There is no such allocation";
     RegionNotFound "region_not_found" 404 Never NothingHappened "There is no such region";
     SequenceNotFound "sequence_not_found" 404 Never NothingHappened "The account has no such entry";

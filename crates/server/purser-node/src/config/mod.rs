@@ -6,6 +6,7 @@
 //! All keys exist since v0.1.
 
 mod regions;
+mod router;
 mod sections;
 mod tokens;
 
@@ -20,6 +21,7 @@ use purser_types::{IdError, Region};
 use serde::Deserialize;
 
 pub use self::regions::RegionsConfig;
+pub use self::router::RouterConfig;
 pub use self::sections::{
     LimitsConfig, PeerConfig, RaftConfig, RetentionConfig, StorageConfig, StorageProfile,
 };
@@ -144,6 +146,9 @@ pub enum ConfigError {
         #[source]
         source: InvalidBaseUrl,
     },
+    /// A router's region has no node that could be asked.
+    #[error("peer: no node stands in {0}, which is the router's region")]
+    NoNodeHere(Region),
     /// A peer stands in another region, and no regions are named.
     #[error("regions: missing, though a peer stands in another region")]
     RegionsMissing,
@@ -231,12 +236,12 @@ impl NodeConfig {
         Ok(NodeSettings {
             node: NodeId(self.node),
             cluster: ClusterName::parse(&self.cluster)?,
-            region: Region::parse(&self.region).map_err(ConfigError::Region)?,
+            region: self.own_region()?,
             data_dir: self.data_dir.clone(),
             listen: self.listen,
             admin_listen: self.admin_listen,
             peer_listen: self.peer_listen,
-            peers: self.peers()?,
+            peers: validate_peers(&self.peer, (self.node, self.own_region()?))?,
             regions: self.regions()?,
             bootstrap: !self.join,
             shards: ShardCount::from_u32(self.shards)?,
@@ -244,27 +249,19 @@ impl NodeConfig {
             wal: self.storage.wal(),
             group: self.storage.group(),
             limits: self.limits.validate()?,
-            tokens: self.tokens()?,
+            tokens: validate_tokens(&self.token)?,
             retention: self.retention.validate()?,
             sweep_every: (self.sweep_ms > 0).then(|| Duration::from_millis(self.sweep_ms)),
         })
     }
 
-    fn peers(&self) -> Result<BTreeMap<NodeId, PeerSettings>, ConfigError> {
-        let mut peers = BTreeMap::new();
-        for peer in &self.peer {
-            let own = Region::parse(&self.region).map_err(ConfigError::Region)?;
-            let known = peers.insert(NodeId(peer.node), peer.validate(own)?);
-            if known.is_some() || peer.node == self.node {
-                return Err(ConfigError::PeerTwice(peer.node));
-            }
-        }
-        Ok(peers)
+    fn own_region(&self) -> Result<Region, ConfigError> {
+        Region::parse(&self.region).map_err(ConfigError::Region)
     }
 
     fn regions(&self) -> Result<Option<RegionSettings>, ConfigError> {
-        let own = Region::parse(&self.region).map_err(ConfigError::Region)?;
-        let peers = self.peers()?;
+        let own = self.own_region()?;
+        let peers = validate_peers(&self.peer, (self.node, own))?;
         let here = |region| peers.values().all(|peer| peer.region == region);
         match &self.regions {
             Some(regions) => regions.validate((NodeId(self.node), own), &peers).map(Some),
@@ -272,16 +269,32 @@ impl NodeConfig {
             None => Err(ConfigError::RegionsMissing),
         }
     }
+}
 
-    fn tokens(&self) -> Result<Vec<Arc<Token>>, ConfigError> {
-        let mut names = BTreeSet::new();
-        for token in &self.token {
-            if !names.insert(&token.name) {
-                return Err(ConfigError::TokenTwice(token.name.clone()));
-            }
+/// Checks the nodes that a process with this number in this region knows.
+fn validate_peers(
+    peers: &[PeerConfig],
+    (node, own): (u64, Region),
+) -> Result<BTreeMap<NodeId, PeerSettings>, ConfigError> {
+    let mut checked = BTreeMap::new();
+    for peer in peers {
+        let known = checked.insert(NodeId(peer.node), peer.validate(own)?);
+        if known.is_some() || peer.node == node {
+            return Err(ConfigError::PeerTwice(peer.node));
         }
-        self.token.iter().map(|token| token.validate().map(Arc::new)).collect()
     }
+    Ok(checked)
+}
+
+/// Checks tokens and reads their files.
+fn validate_tokens(tokens: &[TokenConfig]) -> Result<Vec<Arc<Token>>, ConfigError> {
+    let mut names = BTreeSet::new();
+    for token in tokens {
+        if !names.insert(&token.name) {
+            return Err(ConfigError::TokenTwice(token.name.clone()));
+        }
+    }
+    tokens.iter().map(|token| token.validate().map(Arc::new)).collect()
 }
 
 #[cfg(test)]

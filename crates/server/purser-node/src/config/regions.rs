@@ -2,13 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::time::Duration;
 
+use purser_placement::Standby;
 use purser_raft::NodeId;
 use purser_types::Region;
 use serde::Deserialize;
 
 use super::ConfigError;
 use crate::settings::{PeerSettings, RegionNumber, RegionSettings, VoucherKey};
+
+/// The longest that calls may have to wait for a silent standby.
+const SILENCE_SECONDS_MAX: u64 = 60;
 
 /// `[regions]`: the same on all nodes of the cluster.
 #[derive(Debug, Clone, Deserialize)]
@@ -20,8 +25,19 @@ pub struct RegionsConfig {
     /// The nodes that vote about who is home: best one in each of at least three regions, so that
     /// the loss of one region stops nobody.
     pub placement_voters: BTreeSet<u64>,
-    /// A file with the secret that home signs vouchers with.
-    pub voucher_key_file: PathBuf,
+    /// A file with the secret that home signs vouchers with. A router needs none, and should have none.
+    pub voucher_key_file: Option<PathBuf>,
+    /// For each home the regions that stand by for it, such as `us = ["eu"]`: they follow its shards, its
+    /// answers wait for them, and one of them takes over if the home is lost.
+    #[serde(default)]
+    pub standbys: BTreeMap<String, BTreeSet<String>>,
+    /// After how many seconds a silent standby is not waited for any more.
+    #[serde(default = "standby_silence")]
+    pub standby_silence_seconds: u64,
+}
+
+const fn standby_silence() -> u64 {
+    RegionSettings::STANDBY_SILENCE.as_secs()
 }
 
 impl RegionsConfig {
@@ -30,7 +46,24 @@ impl RegionsConfig {
         (node, own): (NodeId, Region),
         peers: &BTreeMap<NodeId, PeerSettings>,
     ) -> Result<RegionSettings, ConfigError> {
-        let wrong = |text: String| ConfigError::Regions(text);
+        let numbers = self.numbers(own, peers)?;
+        let known: BTreeSet<NodeId> = peers.keys().copied().chain([node]).collect();
+        let placement_voters = self.voters(&known)?;
+        Ok(RegionSettings {
+            placement_voters,
+            voucher_key: self.voucher_key()?,
+            standbys: self.standbys(&numbers)?,
+            standby_silence: self.silence()?,
+            numbers,
+        })
+    }
+
+    /// The regions, each with its number; those where somebody stands must be among them.
+    pub(super) fn numbers(
+        &self,
+        own: Region,
+        peers: &BTreeMap<NodeId, PeerSettings>,
+    ) -> Result<BTreeMap<Region, RegionNumber>, ConfigError> {
         let mut numbers = BTreeMap::new();
         let mut used = BTreeSet::new();
         for (name, number) in &self.numbers {
@@ -48,24 +81,71 @@ impl RegionsConfig {
                 return Err(wrong(format!("{region} has no number")));
             }
         }
-        let placement_voters: BTreeSet<NodeId> =
-            self.placement_voters.iter().copied().map(NodeId).collect();
-        if placement_voters.is_empty() {
+        Ok(numbers)
+    }
+
+    /// The nodes that vote about who is home, all of them among `known`.
+    pub(super) fn voters(&self, known: &BTreeSet<NodeId>) -> Result<BTreeSet<NodeId>, ConfigError> {
+        let voters: BTreeSet<NodeId> = self.placement_voters.iter().copied().map(NodeId).collect();
+        if voters.is_empty() {
             return Err(wrong("placement-voters names no node".to_owned()));
         }
-        let is_known = |voter: &&NodeId| **voter == node || peers.contains_key(voter);
-        if let Some(stranger) = placement_voters.iter().find(|voter| !is_known(voter)) {
-            return Err(wrong(format!("placement-voters: there is no node {stranger}")));
+        match voters.difference(known).next() {
+            Some(stranger) => Err(wrong(format!("placement-voters: there is no node {stranger}"))),
+            None => Ok(voters),
         }
-        let path = &self.voucher_key_file;
+    }
+
+    fn voucher_key(&self) -> Result<VoucherKey, ConfigError> {
+        const SECRET_BYTES_MIN: usize = 32;
+        let missing = || wrong("voucher-key-file is missing".to_owned());
+        let path = self.voucher_key_file.as_ref().ok_or_else(missing)?;
         let secret = std::fs::read(path)
             .map_err(|source| ConfigError::VoucherKey { path: path.clone(), source })?;
-        const SECRET_BYTES_MIN: usize = 32;
         let secret = secret.trim_ascii();
         if secret.len() < SECRET_BYTES_MIN {
             let file = path.display();
             return Err(wrong(format!("{file} has less than {SECRET_BYTES_MIN} bytes")));
         }
-        Ok(RegionSettings { numbers, placement_voters, voucher_key: VoucherKey::of(secret) })
+        Ok(VoucherKey::of(secret))
     }
+
+    fn silence(&self) -> Result<Duration, ConfigError> {
+        let silence = self.standby_silence_seconds;
+        if !(1..=SILENCE_SECONDS_MAX).contains(&silence) {
+            let limits = format!("must be from 1 to {SILENCE_SECONDS_MAX}");
+            return Err(wrong(format!("standby-silence-seconds {limits}")));
+        }
+        Ok(Duration::from_secs(silence))
+    }
+
+    /// The standbys of each home.
+    pub(super) fn standbys(
+        &self,
+        numbers: &BTreeMap<Region, RegionNumber>,
+    ) -> Result<BTreeMap<Region, BTreeSet<Region>>, ConfigError> {
+        let wrong = |text: String| wrong(format!("standbys: {text}"));
+        let known = |name: &String| {
+            let region = Region::parse(name).map_err(|error| wrong(format!("{name} {error}")))?;
+            let is_known = numbers.contains_key(&region);
+            if is_known { Ok(region) } else { Err(wrong(format!("there is no region {name}"))) }
+        };
+        let mut standbys = BTreeMap::new();
+        for (home, names) in &self.standbys {
+            let home = known(home)?;
+            let of_home = names.iter().map(known).collect::<Result<BTreeSet<Region>, _>>()?;
+            if of_home.contains(&home) {
+                return Err(wrong(format!("{home} cannot stand by for itself")));
+            }
+            if of_home.len() > Standby::COUNT_MAX {
+                return Err(wrong(format!("{home} has more than {}", Standby::COUNT_MAX)));
+            }
+            standbys.insert(home, of_home);
+        }
+        Ok(standbys)
+    }
+}
+
+const fn wrong(text: String) -> ConfigError {
+    ConfigError::Regions(text)
 }

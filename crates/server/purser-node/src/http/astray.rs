@@ -21,6 +21,12 @@ use crate::regions::Regions;
 /// How long to wait before an account is asked again that is just about to go on.
 const PAUSE: Duration = Duration::from_millis(5);
 
+/// How long to wait before an account is looked for again that is taken over from a lost home.
+const ARRIVAL_PAUSE: Duration = Duration::from_millis(50);
+
+/// How long at most, before all shards are asked again whether it is still on its way.
+const ARRIVAL_PAUSE_MAX: Duration = Duration::from_millis(800);
+
 /// How long to wait for news of Placement before its leader is asked: every node follows it four times a
 /// second.
 const NEWS_PATIENCE: Duration = Duration::from_secs(1);
@@ -117,6 +123,43 @@ impl Call {
                 Some(_) | None => return Err(Refusal::home_moves()),
             }
         }
+    }
+
+    /// Waits for an account that was failed over to this region to come here: nothing is known of it before
+    /// the first part of it.
+    pub(crate) async fn await_account(
+        &self,
+        regions: &Regions,
+        account: &AccountName,
+    ) -> Result<(), Refusal> {
+        let group = self.api.groups().of(account);
+        let is_here = || {
+            group.view(|ledger, _| {
+                ledger.account(account).is_some() || Astray::of(ledger, account).is_some()
+            })
+        };
+        self.await_arrival(regions, &account.tenant, is_here).await
+    }
+
+    /// Waits for a tenant that was failed over to this region to come here, or for `is_enough`.
+    pub(crate) async fn await_arrival(
+        &self,
+        regions: &Regions,
+        tenant: &TenantId,
+        is_enough: impl Fn() -> bool,
+    ) -> Result<(), Refusal> {
+        let mut pause = ARRIVAL_PAUSE;
+        while !is_enough() && regions.is_on_its_way(tenant).await {
+            let until = Instant::now() + pause;
+            while !is_enough() && Instant::now() < until {
+                if self.meta.deadline <= Instant::now() + ARRIVAL_PAUSE {
+                    return Err(Refusal::home_moves());
+                }
+                tokio::time::sleep(ARRIVAL_PAUSE).await;
+            }
+            pause = ARRIVAL_PAUSE_MAX.min(pause * 2);
+        }
+        Ok(())
     }
 
     /// Makes sure that this node may answer a strict read of an account in the call's seat; else has the

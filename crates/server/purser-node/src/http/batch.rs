@@ -33,7 +33,7 @@ use crate::http::reply::{Reply, read_decided};
 use crate::http::routes::{Access, Handled, Routes, Verb};
 use crate::http::routing::Decision;
 use crate::http::seat::{Place, Purpose, Seat};
-use crate::http::spending::{Elsewhere, Seated};
+use crate::http::spending::{Elsewhere, Seated, Shortfall};
 
 /// Declares the call.
 pub(crate) fn declare(routes: Routes<'_>) -> Routes<'_> {
@@ -67,6 +67,8 @@ async fn batch(call: Call) -> Handled {
 struct Written {
     /// As it stands in the answer.
     bytes: Bytes,
+    /// Its status; 0 if another node gave it and it cannot be read.
+    status: u16,
     /// How the log decided it, if it did, and that is known here.
     decided: Option<Decided>,
 }
@@ -280,6 +282,15 @@ impl Step {
 }
 
 impl Pending {
+    fn seated(&self) -> Seated<'_> {
+        Seated {
+            account: &self.account,
+            seat: self.seat,
+            item: self.item.clone(),
+            consistency: consistency_of(&self.operation),
+        }
+    }
+
     fn done(self, result: Written) -> Step {
         Step::Done(Spot { place: self.place, account: self.account }, result)
     }
@@ -347,6 +358,8 @@ async fn send_away(call: &Call, away: BTreeMap<Region, Vec<Pending>>) -> BTreeMa
     let sending = away.into_iter().map(|(region, items)| async move {
         let Some(first) = items.first() else { return Vec::new() };
         let nodes = call.nodes_of(region, &first.account);
+        let short = items.iter().filter_map(|item| Some((item.place, item.seated().shortfall()?)));
+        let short: BTreeMap<usize, Shortfall> = short.collect();
         let mut left = items;
         let mut done = Vec::new();
         for node in nodes {
@@ -354,7 +367,12 @@ async fn send_away(call: &Call, away: BTreeMap<Region, Vec<Pending>>) -> BTreeMa
             left = Vec::new();
             for step in steps {
                 match step {
-                    Step::Done(at, result) => done.push((at.place, result)),
+                    Step::Done(at, result) => {
+                        if let Some(shortfall) = short.get(&at.place) {
+                            call.note_passed(shortfall, result.status);
+                        }
+                        done.push((at.place, result));
+                    }
                     Step::Again(item) | Step::Away(_, item) => left.push(item),
                 }
             }
@@ -418,13 +436,7 @@ fn leader_elsewhere(call: &Call, group: &Group<Ledger>) -> Option<NodeId> {
 }
 
 async fn settle(call: &Call, item: Pending) -> Step {
-    let seated = Seated {
-        account: &item.account,
-        seat: item.seat,
-        item: item.item.clone(),
-        consistency: consistency_of(&item.operation),
-    };
-    match call.settle(seated).await {
+    match call.settle(item.seated()).await {
         Ok(decision) => {
             let result = shown(call, &item.account, &item.operation, Ok(decision));
             item.done(result)
@@ -444,16 +456,22 @@ struct WrittenAnswer {
     results: Vec<Box<RawValue>>,
 }
 
+/// What matters here of a result that stays as it is written.
+#[derive(Deserialize)]
+struct WrittenResult {
+    status: u16,
+}
+
 /// Sends items to the node that leads their shards, as a batch of their own.
 async fn send(call: &Call, node: NodeId, items: Vec<Pending>) -> Vec<Step> {
     let texts = items.iter().map(|item| item.text.clone()).collect();
     let body = serde_json::to_vec(&BatchRequest { items: texts, atomic: false });
-    let (Ok(body), Some(base)) = (body, call.api.base_url(node, &call.parts.uri)) else {
+    let placed = items.iter().filter_map(|item| call.placed(&item.account.tenant)).max();
+    let (Ok(body), Some(onward)) = (body, call.onward(node, placed)) else {
         return items.into_iter().map(Step::Again).collect();
     };
     let path = PathAndQuery::from_static(paths::BATCH);
-    let placed = items.iter().filter_map(|item| call.placed(&item.account.tenant)).max();
-    let sent = call.api.forwarder().send(call, base, (path, body.into()), placed).await;
+    let sent = call.api.forwarder().send(call, onward, (path, body.into())).await;
     let answer = match sent {
         Ok((response, body)) if response.status().is_success() => {
             let decided = read_decided(response.headers(), call.api.owner());
@@ -470,8 +488,10 @@ async fn send(call: &Call, node: NodeId, items: Vec<Pending>) -> Vec<Step> {
     match answer {
         Some((results, decided)) if results.len() == items.len() => {
             let written = |(item, result): (Pending, Box<RawValue>)| {
+                let status = serde_json::from_str(result.get());
+                let status = status.map_or(0, |WrittenResult { status }| status);
                 let bytes = Bytes::from(result.get().to_owned());
-                item.done(Written { bytes, decided })
+                item.done(Written { bytes, status, decided })
             };
             items.into_iter().zip(results).map(written).collect()
         }
@@ -538,7 +558,7 @@ fn refused(call: &Call, refusal: Refusal) -> Written {
 /// A result that the log has not decided.
 fn written(result: &BatchResult) -> Written {
     let bytes = serde_json::to_vec(result).expect("a result is made of texts and numbers");
-    Written { bytes: bytes.into(), decided: None }
+    Written { bytes: bytes.into(), status: result.status, decided: None }
 }
 
 #[cfg(test)]
@@ -565,7 +585,7 @@ mod tests {
 
     #[test]
     fn an_item_is_not_decided_after_one_behind_it() {
-        let result = || Written { bytes: Bytes::new(), decided: None };
+        let result = || Written { bytes: Bytes::new(), status: 201, decided: None };
         let steps = [
             again(0, "acme").done(result()),
             Step::Again(again(1, "acme")),

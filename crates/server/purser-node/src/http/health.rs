@@ -21,12 +21,14 @@ pub(crate) async fn livez() -> &'static str {
     "ok\n"
 }
 
-/// Whether the node serves: every group knows its leader and this node has caught up.
+/// Whether the node serves: every group knows its leader and this node has caught up. A router serves
+/// when it knows who is home of whom and hears its region.
 pub(crate) async fn readyz(State(api): State<Arc<Api>>, RawQuery(query): RawQuery) -> Response {
     let statuses = api.groups().all().iter().map(|group| (group.id(), group.status()));
     let statuses: Vec<_> = statuses.collect();
     let draining = api.is_draining();
-    let ready = !draining && statuses.iter().all(|(_, status)| is_ready(status));
+    let has_way = !api.is_router() || api.regions().is_some_and(|regions| regions.are_known());
+    let ready = !draining && has_way && statuses.iter().all(|(_, status)| is_ready(status));
     let mut body = String::from(match (draining, ready) {
         (true, _) => "shutting down\n",
         (false, true) => "ok\n",

@@ -25,6 +25,7 @@ mod names;
 mod openapi;
 mod operation;
 mod paging;
+mod passing;
 mod problem;
 mod reply;
 mod routes;
@@ -57,6 +58,7 @@ use crate::metrics::{NodeMetrics, Recorder};
 use crate::regions::Regions;
 use crate::settings::{
     BaseUrl, ClusterName, LimitSettings, NodeSettings, PeerSettings, RetentionSettings,
+    RouterSettings,
 };
 use crate::tasks::Tasks;
 use crate::token::Token;
@@ -82,29 +84,69 @@ pub(crate) struct Api {
     draining: AtomicBool,
 }
 
+/// What an API has to know, whether a node serves it or a router.
+pub(crate) struct ApiSettings {
+    node: NodeId,
+    cluster: ClusterName,
+    region: Region,
+    peers: BTreeMap<NodeId, PeerSettings>,
+    tokens: Vec<Arc<Token>>,
+    limits: LimitSettings,
+    retention: RetentionSettings,
+}
+
+impl From<&NodeSettings> for ApiSettings {
+    fn from(settings: &NodeSettings) -> Self {
+        Self {
+            node: settings.node,
+            cluster: settings.cluster.clone(),
+            region: settings.region,
+            peers: settings.peers.clone(),
+            tokens: settings.tokens.clone(),
+            limits: settings.limits,
+            retention: settings.retention,
+        }
+    }
+}
+
+impl From<&RouterSettings> for ApiSettings {
+    fn from(settings: &RouterSettings) -> Self {
+        Self {
+            node: settings.node,
+            cluster: settings.cluster.clone(),
+            region: settings.region,
+            peers: settings.peers.clone(),
+            tokens: settings.tokens.clone(),
+            limits: settings.limits,
+            // It opens no account.
+            retention: RetentionSettings::STANDARD,
+        }
+    }
+}
+
 impl Api {
-    /// The API of a node. Connections to other nodes are tasks of `tasks`.
+    /// The API of a node, or of a router. Connections to other nodes are tasks of `tasks`.
     pub(crate) fn new(
-        settings: &NodeSettings,
+        settings: ApiSettings,
         (groups, regions): (Groups, Option<Arc<Regions>>),
         metrics: Arc<NodeMetrics>,
         recorder: Option<Recorder>,
         tasks: &Tasks,
     ) -> Self {
+        let ApiSettings { node, cluster, region, peers, tokens, limits, retention } = settings;
+        let long_reads_max = limits.long_reads_max.min(Semaphore::MAX_PERMITS);
         Self {
-            node: settings.node,
-            cluster: settings.cluster.clone(),
-            owner: Owner::home(settings.region),
+            node,
+            cluster,
+            owner: Owner::home(region),
             groups,
             regions,
-            peers: settings.peers.clone(),
-            tokens: settings.tokens.clone(),
-            limits: settings.limits,
-            body_room: BodyRoom::new(settings.limits.body_bytes_max),
-            long_reads: Arc::new(Semaphore::new(
-                settings.limits.long_reads_max.min(Semaphore::MAX_PERMITS),
-            )),
-            retention: settings.retention,
+            peers,
+            tokens,
+            limits,
+            body_room: BodyRoom::new(limits.body_bytes_max),
+            long_reads: Arc::new(Semaphore::new(long_reads_max)),
+            retention,
             metrics,
             recorder,
             forwarder: Forwarder::new(tasks),
@@ -142,6 +184,11 @@ impl Api {
     /// What there is of other regions; nothing where the cluster stands in one region only.
     pub(crate) const fn regions(&self) -> Option<&Arc<Regions>> {
         self.regions.as_ref()
+    }
+
+    /// Whether this is a router: it hosts no group, so it decides nothing, and passes on whatever comes.
+    pub(crate) fn is_router(&self) -> bool {
+        self.groups.all().is_empty()
     }
 
     pub(crate) const fn groups(&self) -> &Groups {
@@ -195,6 +242,11 @@ impl Api {
     /// Whether the configuration names a node, or it is this one.
     pub(crate) fn knows(&self, node: NodeId) -> bool {
         node == self.node || self.peers.contains_key(&node)
+    }
+
+    /// The region of another node, if the configuration names it.
+    pub(crate) fn region_of(&self, node: NodeId) -> Option<Region> {
+        self.peers.get(&node).map(|peer| peer.region)
     }
 
     /// Where another node serves what this node was asked for at `uri`.

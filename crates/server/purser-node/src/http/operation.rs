@@ -77,6 +77,12 @@ operations! {
     Move "move",
     /// Shows where a tenant's home is.
     GetMove "placement",
+    /// Has a standby take over a lost region's homes.
+    FailOver "failover",
+    /// Shows what lost homes had decided besides.
+    GetTails "tails",
+    /// Gives a lost home's tail up.
+    WriteOffTail "write_off_tail",
     /// Shows a policy.
     GetPolicy "policy",
     /// Changes a policy.
@@ -97,6 +103,12 @@ operations! {
     GetOverspend "overspend",
     /// Shows the regions.
     ListRegions "regions",
+    /// Moves all homes out of a region.
+    DrainRegion "drain",
+    /// Shows how far that has come.
+    GetDrain "drain_progress",
+    /// Stops it.
+    StopDrain "stop_drain",
     /// Shows the node's groups.
     GetCluster "cluster",
     /// Adds a node that does not vote to a group.

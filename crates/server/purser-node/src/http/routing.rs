@@ -101,10 +101,14 @@ impl Call {
         let command = Command::Account { account: account.clone(), items, generation };
         let command = Bytes::from(codec::encode(&command));
         loop {
-            match group.propose(command.clone(), self.meta.deadline).await {
-                Ok(answer) => {
+            match group.propose_indexed(command.clone(), self.meta.deadline).await {
+                Ok((answer, index)) => {
                     let foreign = || Refusal::internal("items were answered like another command");
-                    return Ok(answer.into_outcomes().ok_or_else(foreign)?);
+                    let outcomes = answer.into_outcomes().ok_or_else(foreign)?;
+                    if generation == Generation::HOME {
+                        self.secure(account, &outcomes, index).await?;
+                    }
+                    return Ok(outcomes);
                 }
                 Err(ProposeError::NotLeader { leader }) => {
                     self.elsewhere(group, leader, self.effect).await?;
@@ -116,6 +120,19 @@ impl Call {
                 Err(error) => return Err(Refusal::of_propose(&error).into()),
             }
         }
+    }
+
+    /// Waits until what home has decided may be answered: no fail-over makes it undone then (R1, R6).
+    pub(crate) async fn secure(
+        &self,
+        account: &AccountName,
+        outcomes: &[Outcome],
+        index: u64,
+    ) -> Result<(), Refusal> {
+        let Some(regions) = self.api.regions() else { return Ok(()) };
+        let decided = (outcomes, index);
+        let secured = regions.watch(account).secure_outcomes(account, decided, self.meta.deadline);
+        secured.await.map_err(|error| Refusal::outcome_unknown().caused_by(&error.to_string()))
     }
 
     /// The nodes of another region that may be asked about an account, best first; none if the region
@@ -162,8 +179,8 @@ impl Call {
             return Refusal::unreachable(region).into();
         }
         for node in regions.links().nodes(region, shard) {
-            let Some(base) = self.api.base_url(node, &self.parts.uri) else { continue };
-            match self.api.forwarder().relay(self, base, placed).await {
+            let Some(onward) = self.onward(node, placed) else { continue };
+            match self.api.forwarder().relay(self, onward).await {
                 Ok(response) => return NotDone::Relayed(Box::new(response)),
                 Err(ForwardError::MaybeSent) if self.effect == Effect::Change => {
                     return Refusal::outcome_unknown().into();
@@ -199,10 +216,10 @@ impl Call {
         let mut refusal = Refusal::not_ready();
         if let Some(node) = leader.filter(|node| *node != self.api.node())
             && self.meta.hops < HOPS_MAX
-            && let Some(base) = self.api.base_url(node, &self.parts.uri)
+            && let placed = self.tenant().ok().and_then(|tenant| self.placed(tenant))
+            && let Some(onward) = self.onward(node, placed)
         {
-            let placed = self.tenant().ok().and_then(|tenant| self.placed(tenant));
-            match self.api.forwarder().relay(self, base, placed).await {
+            match self.api.forwarder().relay(self, onward).await {
                 Ok(response) => return Err(NotDone::Relayed(Box::new(response))),
                 Err(ForwardError::MaybeSent) if effect == Effect::Change => {
                     return Err(Refusal::outcome_unknown().into());

@@ -13,6 +13,7 @@
 
 use purser_api::{ProblemCode, SubjectId};
 use purser_ledger::{AccountName, BookPhase};
+use purser_placement::TenantPlacement;
 use purser_types::{Generation, Owner, Region, TenantId, Unit};
 
 use crate::http::call::Call;
@@ -61,7 +62,7 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
-    const fn of(operation: Operation) -> Self {
+    pub(crate) const fn of(operation: Operation) -> Self {
         match operation {
             Operation::Authorize | Operation::Charge => Self::Begin,
             Operation::RefundHold
@@ -115,7 +116,7 @@ impl Call {
     }
 
     /// Who made the hold or charge that the path names, if it names one.
-    fn subject(&self) -> Option<Owner> {
+    pub(crate) fn subject(&self) -> Option<Owner> {
         let hold = self.param("hold").ok().and_then(|text| text.parse().ok());
         let charge = self.param("charge").ok().and_then(|text| text.parse().ok());
         let owner = |subject: SubjectId| match subject {
@@ -159,7 +160,10 @@ impl Call {
                 }
             }
             Some(owner) => Place::There(owner.region),
-            None if home == own => Place::Here(Seat::Home),
+            None if home == own => {
+                self.await_account(regions, account).await?;
+                Place::Here(Seat::Home)
+            }
             None if purpose == Purpose::Begin => Place::Here(Seat::Spend(home)),
             None => Place::There(home),
         })
@@ -178,18 +182,29 @@ impl Call {
         regions: &Regions,
         tenant: &TenantId,
     ) -> Result<Region, Refusal> {
+        let known = self.placement_of(regions, tenant).await?;
+        Ok(known.ok_or_else(tenant_not_found)?.home)
+    }
+
+    /// The same, with all that Placement says of the tenant; nothing if there is no such tenant.
+    pub(crate) async fn placement_of(
+        &self,
+        regions: &Regions,
+        tenant: &TenantId,
+    ) -> Result<Option<TenantPlacement>, Refusal> {
         let (directory, deadline) = (regions.directory(), self.meta.deadline);
         let known = directory.home_of(tenant, deadline).await;
-        let known = known.map_err(|error| Refusal::of_directory(&error))?;
-        let known = known.ok_or_else(tenant_not_found)?;
+        let Some(known) = known.map_err(|error| Refusal::of_directory(&error))? else {
+            return Ok(None);
+        };
         let is_old = self.meta.placed.is_some_and(|placed| known.epoch < placed);
         if !is_old {
-            return Ok(known.home);
+            return Ok(Some(known));
         }
         match directory.refresh(tenant, deadline).await {
-            Ok(Some(placement)) => Ok(placement.home),
+            Ok(Some(placement)) => Ok(Some(placement)),
             // What is known may be right, and whoever is asked knows.
-            Ok(None) | Err(_) => Ok(known.home),
+            Ok(None) | Err(_) => Ok(Some(known)),
         }
     }
 }

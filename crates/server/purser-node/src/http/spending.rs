@@ -14,7 +14,8 @@ use std::time::Instant;
 use bytes::Bytes;
 use purser_api::{Consistency, DeciderRole, ProblemCode};
 use purser_ledger::{
-    AccountName, Command, Item, Operation as Asked, Outcome, PassedOn, Rejection, Target, codec,
+    AccountName, Command, Item, Operation as Asked, Outcome, PassedOn, Rejection, Shortage, Target,
+    codec,
 };
 use purser_raft::{NodeId, ProposeError, Role};
 use purser_types::{Credits, Generation, Owner, Region};
@@ -60,11 +61,29 @@ pub(crate) struct Seated<'a> {
 impl Seated<'_> {
     /// What it may cost; nothing if it takes nothing new.
     pub(crate) const fn cost(&self) -> Option<Credits> {
-        match &self.item.operation {
-            Asked::Authorize(authorize) => Some(authorize.amount),
-            Asked::Charge(charge) => Some(charge.amount),
-            _ => None,
-        }
+        cost_of(&self.item)
+    }
+
+    /// What this region lacks if it passes the item on; nothing if that is not why.
+    pub(crate) fn shortfall(&self) -> Option<Shortfall> {
+        let is_short = self.consistency == Consistency::Local;
+        let cost = self.cost().filter(|_| is_short && matches!(self.seat, Seat::Spend(_)))?;
+        Some(Shortfall { account: self.account.clone(), cost })
+    }
+}
+
+/// What a region lacks that passes an item on because it may not spend so much.
+pub(crate) struct Shortfall {
+    account: AccountName,
+    cost: Credits,
+}
+
+/// What an item may cost; nothing if it takes nothing new.
+pub(crate) const fn cost_of(item: &Item) -> Option<Credits> {
+    match &item.operation {
+        Asked::Authorize(authorize) => Some(authorize.amount),
+        Asked::Charge(charge) => Some(charge.amount),
+        _ => None,
     }
 }
 
@@ -106,17 +125,16 @@ impl Call {
             return Refusal::internal("another region decides, and there is none").into();
         };
         let answer = self.to_region(regions, region, seated.account).await;
-        if let NotDone::Relayed(response) = &answer {
-            self.note_passed(seated, response.status().as_u16());
+        if let (NotDone::Relayed(response), Some(shortfall)) = (&answer, seated.shortfall()) {
+            self.note_passed(&shortfall, response.status().as_u16());
         }
         answer
     }
 
     /// Notes what became of an item that was passed on.
-    pub(crate) fn note_passed(&self, seated: &Seated<'_>, status: u16) {
-        let (Some(regions), Some(cost)) = (self.api.regions(), seated.cost()) else { return };
-        if seated.consistency == Consistency::Local && matches!(seated.seat, Seat::Spend(_)) {
-            regions.outpost(seated.account).note_passed(seated.account, cost, status);
+    pub(crate) fn note_passed(&self, Shortfall { account, cost }: &Shortfall, status: u16) {
+        if let Some(regions) = self.api.regions() {
+            regions.outpost(account).note_passed(account, *cost, status);
         }
     }
 
@@ -130,7 +148,7 @@ impl Call {
                 self.settle_at_home(regions, seated).await
             }
             (Seat::Allocation(generation), Some(regions)) => {
-                self.settle_in_region(regions, &seated, generation).await
+                self.settle_in_region(regions, seated, generation).await
             }
             (_, None) => {
                 let outcome = self.ask_book(&seated, Generation::HOME).await?;
@@ -150,11 +168,12 @@ impl Call {
     }
 
     /// Has one item decided by the book of this region that has named what it is about. If it needs more
-    /// than the book may spend, home is asked for more, and the book again when it has answered.
+    /// than the book may spend, home is asked to cover it, and the book again when it has answered: home's
+    /// no is then the book's.
     async fn settle_in_region(
         &self,
         regions: &Regions,
-        seated: &Seated<'_>,
+        mut seated: Seated<'_>,
         generation: Generation,
     ) -> Result<Decision, Elsewhere> {
         let account = seated.account;
@@ -162,9 +181,9 @@ impl Call {
         let outpost = regions.outpost(account);
         let whole = self.meta.deadline.duration_since(self.meta.received);
         let patience = self.meta.received + whole / SHORT_PART;
-        let mut wanted = None;
+        let mut covering = outpost.covering(account, generation, &seated.item);
         loop {
-            let outcome = self.ask_book(seated, generation).await?;
+            let outcome = self.ask_book(&seated, generation).await?;
             match (&outcome.result, home) {
                 (Err(Rejection::RightExhausted { short_by, .. }), Some(home)) => {
                     if !regions.links().is_reachable(home) {
@@ -173,8 +192,10 @@ impl Call {
                     if patience <= Instant::now() {
                         return Err(not_granted(*short_by).into());
                     }
-                    wanted = outpost.want(account, generation, (*short_by, home), wanted);
+                    covering.ask(&seated.item, (*short_by, home));
                     outpost.wait_for_home(account, patience).await;
+                    let no = covering.refusal().map(|no| Shortage::NotCovered(Box::new(no)));
+                    seated.item.shortage = no;
                     continue;
                 }
                 // The book has ended since the seat was taken, so home decides.
@@ -192,7 +213,7 @@ impl Call {
                 }
                 (Ok(_) | Err(_), _) => (),
             }
-            return self.decision(outcome, seated);
+            return self.decision(outcome, &seated);
         }
     }
 
@@ -206,9 +227,13 @@ impl Call {
         let (account, items) = (seated.account.clone(), vec![seated.item.clone()]);
         let command = Command::Account { account, items, generation };
         let command = Bytes::from(codec::encode(&command));
-        match group.propose(command, self.meta.deadline).await {
-            Ok(answer) => {
-                let outcome = answer.into_outcomes().and_then(|mut outcomes| outcomes.pop());
+        match group.propose_indexed(command, self.meta.deadline).await {
+            Ok((answer, index)) => {
+                let outcomes = answer.into_outcomes().unwrap_or_default();
+                if generation == Generation::HOME {
+                    self.secure(seated.account, &outcomes, index).await?;
+                }
+                let outcome = outcomes.into_iter().next();
                 Ok(outcome.ok_or_else(|| Refusal::internal("an item without an outcome"))?)
             }
             Err(ProposeError::NotLeader { leader }) => Err(Elsewhere::Leader(leader)),
@@ -245,8 +270,7 @@ impl Call {
             match self.note_passing(outpost, account, item.clone()).await {
                 Ok(PassedOn::ToHome) => return Ok(()),
                 Ok(PassedOn::Decided(_)) => {
-                    let detail = "an item was decided in this region before, by itself";
-                    return Err(Refusal::new(ProblemCode::KeyReused, detail).into());
+                    return Err(decided_alone().into());
                 }
                 Err(Elsewhere::Leader(leader)) => {
                     let group = self.api.groups().of(account);
@@ -286,6 +310,12 @@ impl Call {
             Seat::Allocation(generation) => Owner { region: *self.api.region(), generation },
         }
     }
+}
+
+/// An item of what is to be decided together was decided before.
+pub(crate) fn decided_alone() -> Refusal {
+    let detail = "an item was decided in this region before, by itself";
+    Refusal::new(ProblemCode::KeyReused, detail)
 }
 
 /// No allocation has ever named what the operation is about.

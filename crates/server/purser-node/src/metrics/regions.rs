@@ -178,6 +178,8 @@ pub(crate) enum AskKind {
     Placement,
     /// Steps of moves.
     Moves,
+    /// Whether a standby follows, and what it has.
+    Standby,
 }
 
 impl AskKind {
@@ -188,6 +190,7 @@ impl AskKind {
             Self::Vouchers => "vouchers",
             Self::Placement => "placement",
             Self::Moves => "moves",
+            Self::Standby => "standby",
         }
     }
 }

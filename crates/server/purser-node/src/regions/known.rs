@@ -27,6 +27,8 @@ struct Moves {
     all: BTreeSet<TenantId>,
     /// Those of them of which something was learned that nobody has looked at.
     unseen: BTreeSet<TenantId>,
+    /// The latest fail-over of any tenant.
+    failed_over: ChangeNumber,
 }
 
 impl Known {
@@ -59,6 +61,8 @@ impl Known {
             }
             is_news = true;
             let known = cache.home_of(&tenant).known;
+            let failed_over = known.map_or(ChangeNumber::NONE, |known| known.failed_over);
+            moves.failed_over = moves.failed_over.max(failed_over);
             if known.is_some_and(has_moved) {
                 moves.unseen.insert(tenant.clone());
                 moves.all.insert(tenant);
@@ -82,6 +86,11 @@ impl Known {
     /// The tenants that have moved, are about to, or have lost a home.
     pub(super) fn moves(&self) -> Vec<TenantId> {
         self.lists().all.iter().cloned().collect()
+    }
+
+    /// The latest fail-over of any tenant.
+    pub(super) fn failed_over(&self) -> ChangeNumber {
+        self.lists().failed_over
     }
 
     /// Those of them of which something was learned since this was last asked.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use purser_raft::{CallError, Host, NodeId};
+use purser_raft::{CallError, NodeId, PeerCalls};
 use purser_types::{Region, Span};
 use tokio::sync::Notify;
 use tokio::time::MissedTickBehavior;
@@ -20,7 +20,6 @@ use tokio_util::sync::CancellationToken;
 use super::messages::{self, Answered, Ask};
 use super::monotonic::Monotonic;
 use crate::metrics::RegionMetrics;
-use crate::settings::NodeSettings;
 use crate::shards::Shard;
 use crate::tasks::chain;
 
@@ -36,9 +35,9 @@ const SILENCE_MAX: Span = Span::from_secs(3);
 /// A round trip before any was measured.
 const ROUND_TRIP_GUESS: Span = Span::from_micros(200_000);
 
-/// The links of this node to all other regions.
+/// The links of this node to all other regions; of a router, to its own as well.
 pub(crate) struct Links {
-    host: Host,
+    calls: PeerCalls,
     own: Region,
     nodes: BTreeMap<Region, Vec<NodeId>>,
     clock: Monotonic,
@@ -75,21 +74,20 @@ pub(crate) enum AskError {
 }
 
 impl Links {
-    /// Links to the regions in which `settings` name nodes.
-    pub(crate) fn new(host: Host, settings: &NodeSettings, clock: Monotonic) -> Self {
-        let mut nodes: BTreeMap<Region, Vec<NodeId>> = BTreeMap::new();
-        for (node, peer) in &settings.peers {
-            if peer.region != settings.region {
-                nodes.entry(peer.region).or_default().push(*node);
-            }
-        }
+    /// Links of `node` in region `own` to the regions in which `nodes` stand.
+    pub(crate) fn new(
+        calls: PeerCalls,
+        (node, own): (NodeId, Region),
+        nodes: BTreeMap<Region, Vec<NodeId>>,
+        clock: Monotonic,
+    ) -> Self {
         Self {
-            host,
-            own: settings.region,
+            calls,
+            own,
             nodes,
             clock,
             states: Mutex::default(),
-            metrics: RegionMetrics::new(settings.node),
+            metrics: RegionMetrics::new(node),
             first_heard: Notify::new(),
         }
     }
@@ -99,7 +97,7 @@ impl Links {
         self.own
     }
 
-    /// The other regions.
+    /// The regions that are linked: the others, and of a router its own too.
     pub(crate) fn others(&self) -> impl Iterator<Item = Region> {
         self.nodes.keys().copied()
     }
@@ -121,10 +119,15 @@ impl Links {
 
     /// Whether a region was heard lately.
     pub(crate) fn is_reachable(&self, region: Region) -> bool {
-        region == self.own
+        self.is_here(region)
             || self
                 .heard_at(region)
                 .is_some_and(|heard_at| self.clock.since(heard_at) <= SILENCE_MAX)
+    }
+
+    /// Whether a region is this node's own, which needs no link.
+    fn is_here(&self, region: Region) -> bool {
+        region == self.own && !self.nodes.contains_key(&region)
     }
 
     /// How long a question and its answer took last, if one was answered.
@@ -139,7 +142,7 @@ impl Links {
 
     /// How long a question and its answer took lately.
     pub(crate) fn round_trip(&self, region: Region) -> Span {
-        if region == self.own {
+        if self.is_here(region) {
             return Span::from_micros(0);
         }
         self.measured_round_trip(region).unwrap_or(ROUND_TRIP_GUESS)
@@ -186,7 +189,7 @@ impl Links {
         let mut redirects = 2_u8;
         let mut refused = None;
         while let Some(node) = waiting.pop_front() {
-            let answered = match self.host.call(node, body.clone(), deadline).await {
+            let answered = match self.calls.call(node, body.clone(), deadline).await {
                 Ok(bytes) => messages::read(&bytes).map_err(|error| chain(&error)),
                 Err(CallError::MaybeSent { detail }) => {
                     tracing::debug!(%node, %region, detail, "a node did not answer");
@@ -207,7 +210,10 @@ impl Links {
                 Ok(Answered::NotNow { reason }) => refused = Some(reason),
                 Ok(Answered::Unknown) => return Err(AskError::Unknown(region)),
                 Ok(answered) => {
-                    self.note_heard(region);
+                    // A voter of Placement is asked in the name of the own region, and may stand elsewhere.
+                    if self.nodes.get(&region).is_some_and(|nodes| nodes.contains(&node)) {
+                        self.note_heard(region);
+                    }
                     return Ok(answered);
                 }
                 Err(detail) => tracing::debug!(%node, %region, detail, "a node was not asked"),

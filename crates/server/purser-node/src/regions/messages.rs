@@ -4,6 +4,7 @@
 //!  region ── Reports ──▶ home      ◀── Told: booked so far, and the newest voucher
 //!  home ──── Vouchers ─▶ region    ◀── reports of the accounts that were told
 //!  any ───── Move ─────▶ a shard   ◀── what it has of an account, or how far it has come
+//!  home ──── Standby ──▶ a standby ◀── whether it follows, or what it has of a lost home
 //!  any ───── Placement ▶ its group ◀── pages, one tenant, or what came of a change
 //!  any ───── Pulse ────▶ any       ◀── who leads which shard there
 //! ```
@@ -13,12 +14,13 @@
 
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
-use purser_ledger::{AccountName, Booked, DemandReport, Report, codec};
+use purser_ledger::{AccountName, Booked, Cover, DemandReport, Identity, Rejection, Report, codec};
 use purser_placement::{ChangeNumber, Changes, Refusal, TenantPlacement};
 use purser_types::{Credits, Owner, Region, Span, TenantId};
 
 use super::moving::{MoveAnswer, MoveAsk};
 use super::signature::SignedVoucher;
+use super::standby::{StandbyAnswer, StandbyAsk};
 use crate::metrics::AskKind;
 
 /// The one way of speaking that there is so far.
@@ -67,6 +69,12 @@ pub(crate) enum Ask {
         #[n(1)]
         ask: MoveAsk,
     },
+    /// To the Placement group's leader: the number of the latest change.
+    #[n(7)]
+    PlacementLatest,
+    /// What concerns standbys.
+    #[n(8)]
+    Standby(#[n(0)] StandbyAsk),
 }
 
 impl Ask {
@@ -78,8 +86,10 @@ impl Ask {
             Self::Vouchers(_) => AskKind::Vouchers,
             Self::PlacementChanges { .. }
             | Self::PlacementOf { .. }
-            | Self::PlacementChange { .. } => AskKind::Placement,
+            | Self::PlacementChange { .. }
+            | Self::PlacementLatest => AskKind::Placement,
             Self::Move { .. } => AskKind::Moves,
+            Self::Standby(_) => AskKind::Standby,
         }
     }
 }
@@ -119,6 +129,10 @@ pub(crate) struct AccountReport {
     /// The demand that the allocation serves.
     #[n(4)]
     pub(crate) demand: DemandReport,
+    /// Operations that it cannot pay for by itself.
+    #[n(5)]
+    #[cbor(default)]
+    pub(crate) covers: Vec<Cover>,
 }
 
 /// See [`Ask::Vouchers`].
@@ -156,6 +170,21 @@ pub(crate) struct Told {
     /// Whether home is done with the allocation.
     #[n(5)]
     pub(crate) is_closed: bool,
+    /// Operations that home does not cover.
+    #[n(6)]
+    #[cbor(default)]
+    pub(crate) not_covered: Vec<NotCovered>,
+}
+
+/// An operation that home does not cover, because there are too few credits for it.
+#[derive(Debug, Clone, Encode, Decode)]
+pub(crate) struct NotCovered {
+    /// The operation.
+    #[n(0)]
+    pub(crate) asked: Identity,
+    /// What home says of it.
+    #[n(1)]
+    pub(crate) refusal: Rejection,
 }
 
 /// What is answered.
@@ -197,9 +226,15 @@ pub(crate) enum Answered {
     /// It may have happened.
     #[n(8)]
     Unknown,
-    /// To [`Ask::Move`].
+    /// To [`Ask::Move`], and of a replica.
     #[n(9)]
     Move(#[n(0)] MoveAnswer),
+    /// To [`Ask::PlacementLatest`].
+    #[n(10)]
+    Latest(#[n(0)] ChangeNumber),
+    /// To [`Ask::Standby`].
+    #[n(11)]
+    Standby(#[n(0)] StandbyAnswer),
 }
 
 /// What came of one request to Placement.

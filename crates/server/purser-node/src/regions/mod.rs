@@ -14,6 +14,7 @@
 //! repeated or late. Not here: rules about credits (`purser-ledger`), and what callers see (`http`).
 
 mod desk;
+mod draining;
 mod known;
 mod links;
 mod messages;
@@ -22,19 +23,25 @@ mod moving;
 mod outpost;
 mod placement;
 mod signature;
+mod standby;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use purser_ledger::{AccountName, Answer, Receipt, Rejection};
-use purser_raft::{CallHandler, Host, NodeId, ProposeError};
+use purser_ledger::{AccountName, Answer, Ledger, Receipt, Rejection};
+use purser_raft::{CallHandler, Group, Host, NodeId, PeerCalls, ProposeError};
 use purser_types::Region;
+use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::desk::{AwayTotals, Desk, HeardOf, Waited, bound_of, right_of, unsettled_of};
+pub(crate) use self::desk::{
+    AwayTotals, Desk, HeardOf, Ticket, Waited, bound_of, right_of, unsettled_of,
+};
+use self::draining::Drains;
+pub(crate) use self::draining::{DrainPhase, DrainProgress, FIRST_SHARD};
 use self::links::{AskError, Links};
 use self::messages::{Answered, Ask};
 use self::monotonic::Monotonic;
@@ -43,8 +50,10 @@ use self::moving::Moves;
 use self::outpost::Homes;
 pub(crate) use self::outpost::{Chance, HomeReason, Outpost};
 pub(crate) use self::placement::{Directory, DirectoryError};
+pub(crate) use self::standby::Watch;
+use self::standby::{Keeper, Plan, Replicas, StandbyAnswer, StandbyAsk, Watches};
 use crate::groups::{Groups, GroupsError};
-use crate::settings::{NodeSettings, RegionSettings};
+use crate::settings::{NodeSettings, RegionSettings, RouterSettings, nodes_by_region};
 use crate::shards::Shard;
 use crate::tasks::{Tasks, chain};
 
@@ -58,8 +67,14 @@ pub(crate) struct Regions {
     /// By shard.
     desks: Vec<Arc<Desk>>,
     outposts: Vec<Arc<Outpost>>,
+    watches: Watches,
     groups: Groups,
     moves: Moves,
+    keeper: Keeper,
+    /// What this node follows; nothing on a router.
+    replicas: Option<Replicas>,
+    plan: Plan,
+    drains: Drains,
     node: NodeId,
 }
 
@@ -71,15 +86,24 @@ impl Regions {
         regions: &RegionSettings,
         groups: Groups,
     ) -> Result<Self, GroupsError> {
-        let links = Arc::new(Links::new(host.clone(), settings, Monotonic::start()));
+        let mut others = nodes_by_region(&settings.peers);
+        others.remove(&settings.region);
+        let own = (settings.node, settings.region);
+        let links = Arc::new(Links::new(host.calls(), own, others, Monotonic::start()));
         let directory = Directory::open(host, settings, regions, Arc::clone(&links)).await?;
         let directory = Arc::new(directory);
         let key = &regions.voucher_key;
+        let plan = Plan::of(settings);
         let mut desks = Vec::new();
         let mut outposts = Vec::new();
+        let mut watches = Vec::new();
         for (shard, group) in settings.shards.shards().zip(groups.all()) {
-            let desk = Desk::new(shard, group.clone(), Arc::clone(&links), key.clone());
-            let desk = Arc::new(desk);
+            let followed = (Arc::clone(&links), Arc::clone(&directory));
+            let silence = regions.standby_silence;
+            let watch = Arc::new(Watch::new((shard, group.clone()), followed, &plan, silence));
+            let of_shard = (shard, group.clone(), Arc::clone(&watch));
+            let desk = Arc::new(Desk::new(of_shard, Arc::clone(&links), key.clone()));
+            watches.push(watch);
             let (links, directory) = (Arc::clone(&links), Arc::clone(&directory));
             let homes = Homes { links, directory, desk: Arc::clone(&desk) };
             let outpost =
@@ -88,7 +112,48 @@ impl Regions {
             outposts.push(Arc::new(outpost));
         }
         let moves = Moves::new().map_err(GroupsError::NoRandomness)?;
-        Ok(Self { links, directory, desks, outposts, groups, moves, node: settings.node })
+        let keeper = Keeper::new(plan.clone(), links.own());
+        let replicas = Replicas::new(host, settings, plan.clone(), Arc::clone(&directory));
+        let drains = Drains::default();
+        Ok(Self {
+            links,
+            directory,
+            desks,
+            outposts,
+            watches,
+            groups,
+            moves,
+            keeper,
+            replicas: Some(replicas),
+            plan,
+            drains,
+            node: settings.node,
+        })
+    }
+
+    /// What a router needs: who is there, and who is home of whom. It leads no shard, so it has neither
+    /// desk nor outpost.
+    pub(crate) fn outside(
+        calls: PeerCalls,
+        settings: &RouterSettings,
+    ) -> Result<Self, getrandom::Error> {
+        let (own, all) = ((settings.node, settings.region), nodes_by_region(&settings.peers));
+        let links = Arc::new(Links::new(calls, own, all, Monotonic::start()));
+        let directory = Arc::new(Directory::outside(settings, Arc::clone(&links)));
+        Ok(Self {
+            links,
+            directory,
+            desks: Vec::new(),
+            outposts: Vec::new(),
+            groups: Groups::none(settings.shards),
+            moves: Moves::new()?,
+            drains: Drains::default(),
+            watches: Vec::new(),
+            keeper: Keeper::default(),
+            replicas: None,
+            plan: Plan::outside(settings),
+            node: settings.node,
+        })
     }
 
     /// Who is home of whom.
@@ -105,6 +170,11 @@ impl Regions {
     pub(crate) async fn connected(&self) {
         self.links.all_heard().await;
         self.directory.followed().await;
+    }
+
+    /// Whether it is known who is home of whom, and this process's own region is within reach.
+    pub(crate) fn are_known(&self) -> bool {
+        self.directory.is_followed() && self.links.is_reachable(self.links.own())
     }
 
     /// What the shards that this node leads have out, by region: every other region is named.
@@ -129,6 +199,65 @@ impl Regions {
         outpost.expect("there is an outpost for each shard")
     }
 
+    /// Whom an account's home waits for.
+    pub(crate) fn watch(&self, account: &AccountName) -> &Arc<Watch> {
+        let watch = self.watch_of(self.groups.shard_of(account));
+        watch.expect("there is a watch for each shard")
+    }
+
+    fn watch_of(&self, Shard(shard): Shard) -> Option<&Arc<Watch>> {
+        self.watches.get(usize::try_from(shard).ok()?)
+    }
+
+    /// The regions that may stand by for a home.
+    pub(crate) fn standbys_of(&self, home: Region) -> BTreeSet<Region> {
+        self.plan.standbys_of(home)
+    }
+
+    /// Asks the node of this region that follows a shard elsewhere.
+    async fn ask_replica(
+        &self,
+        shard: Shard,
+        ask: Ask,
+        deadline: Instant,
+    ) -> Result<Answered, AskError> {
+        let own = self.links.own();
+        let node = self.plan.node_of(own, shard).ok_or(AskError::Unreachable(own))?;
+        if node != self.node {
+            return self.links.ask_any(vec![node], (own, None), &ask, deadline).await;
+        }
+        match self.answer(ask).await {
+            Answered::NotNow { reason } => Err(AskError::NotNow { region: own, reason }),
+            answered => Ok(answered),
+        }
+    }
+
+    async fn answer_standby(&self, ask: StandbyAsk) -> Answered {
+        let said = |is_so: bool| {
+            Answered::Standby(if is_so { StandbyAnswer::Yes } else { StandbyAnswer::No })
+        };
+        match ask {
+            StandbyAsk::Follow { home, shard, placed } => match &self.replicas {
+                Some(replicas) => replicas.follow((home, Shard(shard)), placed).await,
+                None => said(false),
+            },
+            StandbyAsk::Promise { shard, standby, placed } => match self.watch_of(Shard(shard)) {
+                Some(watch) => said(watch.promise(standby, placed).await),
+                None => said(false),
+            },
+            StandbyAsk::Drop { standby } => self.drop_standby(standby).await,
+            StandbyAsk::Replica { home, shard, tenant, placement, ask } => {
+                let of = (&tenant, &placement);
+                self.answer_replica((home, Shard(shard)), of, ask).await
+            }
+        }
+    }
+
+    /// The groups of other regions that this node follows now.
+    pub(crate) fn following(&self) -> Vec<Group<Ledger>> {
+        self.replicas.as_ref().map(Replicas::following).unwrap_or_default()
+    }
+
     fn desk_of(&self, Shard(shard): Shard) -> Option<&Arc<Desk>> {
         self.desks.get(usize::try_from(shard).ok()?)
     }
@@ -140,25 +269,20 @@ impl Regions {
     /// Starts what goes on for as long as the node runs.
     pub(crate) fn start(self: &Arc<Self>, host: &Host, tasks: &Tasks) {
         host.serve_calls(Arc::new(Answering(Arc::clone(self))));
-        let run = |name: &'static str, task: BoxFuture<'static, ()>| {
-            tasks.spawn_vital(name, |_| task.map(Ok::<(), std::convert::Infallible>));
-        };
+        self.start_following(tasks);
+        let run = |name: &'static str, task: BoxFuture<'static, ()>| run(tasks, name, task);
         let stopping = || tasks.stopping();
-        let directory = Arc::clone(&self.directory);
-        let stop = stopping();
-        run("placement", async move { directory.follow(stop).await }.boxed());
         let (regions, stop) = (Arc::clone(self), stopping());
         run("moves", async move { regions.tend_moves(stop).await }.boxed());
-        for region in self.links.others() {
-            let (links, stop) = (Arc::clone(&self.links), stopping());
-            run("pulse", async move { links.pulse(region, stop).await }.boxed());
-        }
+        let (regions, stop) = (Arc::clone(self), stopping());
+        run("drain", async move { regions.drain_when_asked(stop).await }.boxed());
         for desk in &self.desks {
             let (tending, watching) = (Arc::clone(desk), Arc::clone(desk));
             let (stop, other) = (stopping(), stopping());
             run("desk", async move { tending.tend_asked(stop).await }.boxed());
             run("leases", async move { watching.watch_leases(other).await }.boxed());
         }
+        self.start_standbys(&run, &stopping);
         for region in self.links.others() {
             for desk in &self.desks {
                 let (desk, stop) = (Arc::clone(desk), stopping());
@@ -171,6 +295,35 @@ impl Regions {
                 let (outpost, stop) = (Arc::clone(outpost), stopping());
                 run("reports", async move { outpost.report_to(region, stop).await }.boxed());
             }
+        }
+    }
+
+    fn start_standbys(
+        self: &Arc<Self>,
+        run: &impl Fn(&'static str, BoxFuture<'static, ()>),
+        stopping: &impl Fn() -> CancellationToken,
+    ) {
+        for watch in &self.watches {
+            let (watching, stop) = (Arc::clone(watch), stopping());
+            run("terms", async move { watching.keep_terms(stop).await }.boxed());
+            for standby in watch.standbys() {
+                let (watch, regions, stop) = (Arc::clone(watch), Arc::clone(self), stopping());
+                run("standby", async move { watch.tend(&regions, standby, stop).await }.boxed());
+            }
+        }
+        for standby in self.plan.standbys_of(self.links.own()) {
+            let (regions, stop) = (Arc::clone(self), stopping());
+            run("keeper", async move { regions.keep_standby(standby, stop).await }.boxed());
+        }
+    }
+
+    /// Starts what keeps known who is there, and who is home of whom.
+    pub(crate) fn start_following(&self, tasks: &Tasks) {
+        let (directory, stop) = (Arc::clone(&self.directory), tasks.stopping());
+        run(tasks, "placement", async move { directory.follow(stop).await }.boxed());
+        for region in self.links.others() {
+            let (links, stop) = (Arc::clone(&self.links), tasks.stopping());
+            run(tasks, "pulse", async move { links.pulse(region, stop).await }.boxed());
         }
     }
 
@@ -221,13 +374,18 @@ impl Regions {
                 None => no_shard(),
             },
             Ask::Move { shard, ask } => self.answer_move(Shard(shard), ask).await,
+            Ask::Standby(ask) => self.answer_standby(ask).await,
             Ask::PlacementChanges { .. }
             | Ask::PlacementOf { .. }
-            | Ask::PlacementChange { .. } => {
-                self.directory.answer(ask, Instant::now() + PATIENCE).await
-            }
+            | Ask::PlacementChange { .. }
+            | Ask::PlacementLatest => self.directory.answer(ask, Instant::now() + PATIENCE).await,
         }
     }
+}
+
+/// Starts a task that goes on for as long as the process runs.
+fn run(tasks: &Tasks, name: &'static str, task: BoxFuture<'static, ()>) {
+    tasks.spawn_vital(name, |_| task.map(Ok::<(), std::convert::Infallible>));
 }
 
 /// What became of the one item of a command.

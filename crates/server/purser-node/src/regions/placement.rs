@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -25,7 +26,7 @@ use super::known::Known;
 use super::links::{AskError, Links};
 use super::messages::{Answered, Ask, Changed};
 use crate::groups::GroupsError;
-use crate::settings::{NodeSettings, RegionSettings};
+use crate::settings::{NodeSettings, RegionSettings, RouterSettings};
 use crate::tasks::chain;
 
 /// The number of the Placement group. No region's groups get there.
@@ -36,6 +37,9 @@ const FOLLOW_EVERY: Duration = Duration::from_millis(250);
 
 /// How long one voter may take to answer what changes nothing.
 const VOTER_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long to wait before a replica is looked at again that lags behind its leader.
+const CATCH_UP_PAUSE: Duration = Duration::from_millis(20);
 
 /// How long one question about Placement may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -50,8 +54,12 @@ pub(crate) struct Directory {
     known: Known,
     /// Whether the cache was whole once.
     is_followed: watch::Sender<bool>,
-    /// The regions as the configuration has them.
+    /// Whether all is known that the group knew when this node was started.
+    is_confirmed: AtomicBool,
+    /// The regions as the configuration has them, where they are to be made known.
     regions: Vec<SetRegion>,
+    /// How many regions there are.
+    regions_count: usize,
 }
 
 /// Why Placement could not be asked or changed.
@@ -100,7 +108,7 @@ impl Directory {
             shards,
             peers: addresses_in(settings, *region),
         });
-        let regions = known.collect();
+        let regions: Vec<SetRegion> = known.collect();
         Ok(Self {
             node: settings.node,
             voters,
@@ -108,8 +116,25 @@ impl Directory {
             links,
             known: Known::new(),
             is_followed: watch::Sender::new(false),
+            is_confirmed: AtomicBool::new(false),
+            regions_count: regions.len(),
             regions,
         })
+    }
+
+    /// Of a router: it follows, and has no say.
+    pub(crate) fn outside(settings: &RouterSettings, links: Arc<Links>) -> Self {
+        Self {
+            node: settings.node,
+            voters: settings.placement_voters.clone(),
+            group: None,
+            links,
+            known: Known::new(),
+            is_followed: watch::Sender::new(false),
+            is_confirmed: AtomicBool::new(false),
+            regions: Vec::new(),
+            regions_count: settings.regions.len(),
+        }
     }
 
     /// Who is home of a tenant, as far as this node knows; nothing if it knows no such tenant.
@@ -156,6 +181,13 @@ impl Directory {
         self.known.news()
     }
 
+    /// The tenants whose home is in a region, as far as this node knows.
+    pub(super) fn homes_in(&self, region: Region) -> Vec<TenantId> {
+        let cache = self.whole();
+        let homes = cache.tenants().filter(|(_, placement)| placement.home == region);
+        homes.map(|(tenant, _)| tenant.clone()).collect()
+    }
+
     /// The tenants that have moved, are about to, or have lost a home.
     pub(super) fn moves(&self) -> Vec<TenantId> {
         self.known.moves()
@@ -179,20 +211,86 @@ impl Directory {
         deadline: Instant,
     ) -> Result<TenantPlacement, DirectoryError> {
         let request = Request { tenant: tenant.clone(), operation };
-        let command = codec::encode(&Command::Tenants(vec![request]));
+        let mut changed = self.change_many(vec![request], deadline).await?;
+        changed.pop().ok_or(DirectoryError::Unknown)?.map_err(DirectoryError::Refused)
+    }
+
+    /// Asks for changes of up to [`Command::REQUESTS_MAX`] tenants. Gives the placement of each from then
+    /// on, or why it was refused, in their order.
+    pub(crate) async fn change_many(
+        &self,
+        requests: Vec<Request>,
+        deadline: Instant,
+    ) -> Result<Vec<Result<TenantPlacement, Refusal>>, DirectoryError> {
+        let tenants: Vec<TenantId> =
+            requests.iter().map(|request| request.tenant.clone()).collect();
+        let command = codec::encode(&Command::Tenants(requests));
         let ask = Ask::PlacementChange { command: command.into() };
-        let Answered::Changed(mut changed) = self.ask_leader(&ask, deadline).await? else {
+        let Answered::Changed(changed) = self.ask_leader(&ask, deadline).await? else {
             return Err(DirectoryError::Unreachable("a foreign answer".to_owned()));
         };
-        let Changed { refusal, placement } = changed.pop().ok_or(DirectoryError::Unknown)?;
-        if let Some(placement) = &placement {
-            self.learn(tenant, placement);
+        let results = tenants.iter().zip(changed).map(|(tenant, changed)| {
+            if let Some(placement) = &changed.placement {
+                self.learn(tenant, placement);
+            }
+            match (changed.refusal, changed.placement) {
+                (None, Some(placement)) => Ok(Ok(placement)),
+                (Some(refusal), _) => Ok(Err(refusal)),
+                (None, None) => Err(DirectoryError::Unknown),
+            }
+        });
+        let results = results.collect::<Result<Vec<_>, _>>()?;
+        if results.len() == tenants.len() { Ok(results) } else { Err(DirectoryError::Unknown) }
+    }
+
+    /// Up to which change everything is known.
+    pub(crate) fn cursor(&self) -> ChangeNumber {
+        self.known.look(Cache::cursor)
+    }
+
+    /// Learns everything that the group knew when this was called.
+    pub(crate) async fn confirm(&self, deadline: Instant) -> Result<(), DirectoryError> {
+        let Answered::Latest(latest) = self.ask_leader(&Ask::PlacementLatest, deadline).await?
+        else {
+            return Err(DirectoryError::Unreachable("a foreign answer".to_owned()));
+        };
+        loop {
+            self.follow_once().await;
+            if latest <= self.cursor() {
+                self.is_confirmed.store(true, Ordering::Release);
+                return Ok(());
+            }
+            if deadline <= Instant::now() {
+                return Err(DirectoryError::Unreachable("it could not be followed".to_owned()));
+            }
+            tokio::time::sleep(CATCH_UP_PAUSE).await;
         }
-        match (refusal, placement) {
-            (None, Some(placement)) => Ok(placement),
-            (Some(refusal), _) => Err(DirectoryError::Refused(refusal)),
-            (None, None) => Err(DirectoryError::Unknown),
-        }
+    }
+
+    /// Whether everything is known that the group knew when this node was started.
+    pub(crate) fn is_confirmed(&self) -> bool {
+        self.is_confirmed.load(Ordering::Acquire)
+    }
+
+    /// The tenants for which something holds, as far as they are known here. Looks at all.
+    pub(crate) fn tenants(
+        &self,
+        holds: impl Fn(&TenantId, &TenantPlacement) -> bool,
+    ) -> Vec<(TenantId, TenantPlacement)> {
+        let cache = self.whole();
+        let found = cache.tenants().filter(|(tenant, placement)| holds(tenant, placement));
+        found.map(|(tenant, placement)| (tenant.clone(), placement.clone())).collect()
+    }
+
+    /// All that is known. A clone is cheap, and looking at a million tenants would keep what is learned
+    /// waiting.
+    fn whole(&self) -> Cache {
+        self.known.look(Cache::clone)
+    }
+
+    /// The latest fail-over of any tenant.
+    pub(super) fn failed_over(&self) -> ChangeNumber {
+        self.known.failed_over()
     }
 
     /// Follows the group and makes known what the configuration says of regions, until `stopping`.
@@ -207,7 +305,17 @@ impl Directory {
             }
             self.follow_once().await;
             self.make_regions_known().await;
+            if !self.is_confirmed()
+                && let Err(error) = self.confirm(Instant::now() + VOTER_PATIENCE).await
+            {
+                tracing::debug!(error = chain(&error), "Placement is not followed to its end yet");
+            }
         }
+    }
+
+    /// Whether all of Placement was known when it was last looked at.
+    pub(crate) fn is_followed(&self) -> bool {
+        *self.is_followed.borrow()
     }
 
     /// Resolves when all of Placement was known once, every region of the configuration in it.
@@ -233,7 +341,7 @@ impl Directory {
             }
             if is_whole {
                 let regions = self.known.look(|cache| cache.regions().count());
-                self.is_followed.send_replace(regions == self.regions.len());
+                self.is_followed.send_replace(regions == self.regions_count);
                 return;
             }
         }
@@ -326,6 +434,11 @@ impl Directory {
             Ask::PlacementChanges { after } => Answered::Changes(
                 group.view(|placement, _| placement.changes_after(after, PAGE_MAX)),
             ),
+            Ask::PlacementLatest => match group.read_barrier(deadline).await {
+                Ok(()) => Answered::Latest(group.view(|placement, _| placement.latest_change())),
+                Err(ReadError::NotLeader { leader }) => not_leader(leader),
+                Err(error) => Answered::NotNow { reason: chain(&error) },
+            },
             Ask::PlacementOf { tenant } => match group.read_barrier(deadline).await {
                 Ok(()) => {
                     Answered::Tenant(group.view(|placement, _| placement.tenant(&tenant).cloned()))
@@ -339,7 +452,11 @@ impl Directory {
                 let command: Vec<u8> = command.into();
                 answer_change(group.propose(command.into(), deadline).await)
             }
-            Ask::Pulse | Ask::Reports(_) | Ask::Vouchers(_) | Ask::Move { .. } => {
+            Ask::Pulse
+            | Ask::Reports(_)
+            | Ask::Vouchers(_)
+            | Ask::Move { .. }
+            | Ask::Standby(_) => {
                 Answered::NotNow { reason: "that is no question about Placement".to_owned() }
             }
         }

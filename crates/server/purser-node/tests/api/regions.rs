@@ -1,12 +1,12 @@
 //! Three regions: who decides where, and that every credit is found again.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::abroad::{
     AP, EU, US, add_up, charge, decided_by, make_local, open_in, read_until, strictly,
     until_cut_off,
 };
-use crate::support::Cluster;
+use crate::support::{Answer, Caller, Cluster};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_region_spends_of_its_own_right_and_home_finds_every_credit() {
@@ -150,5 +150,77 @@ async fn a_capture_beyond_what_the_region_may_spend_is_paid_by_home() {
     assert_eq!(decided_by(&captured), "region=eu, role=allocation");
     assert_eq!(captured.text("/captured_total"), "2000");
     add_up(&us, (spent + 2_000, 0), 10_000).await;
+    cluster.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_capture_that_nobody_can_pay_for_is_owed_where_its_caller_allows_it() {
+    let cluster = Cluster::of_regions().await;
+    let [us, eu] = [US, EU].map(|place| cluster.caller(place, "root"));
+    open_in(&us, "acme", "us", 1_000).await;
+    let policy = json!({ "debt_limit": "800" });
+    us.post("/admin/v1/tenants/acme/policy", "policy", &policy).await.expect(200);
+    let spent = make_local(&eu, "acme", "eu").await;
+    let hold = eu.post("/v1/tenants/acme/holds", "hold", &json!({ "amount": 1 })).await.expect(201);
+    let path = format!("/v1/tenants/acme/holds/{}/capture", hold.text("/hold_id"));
+    let beyond = json!({ "amount": 1_500 });
+    let refused = us.post(&path, "no", &beyond).await;
+    let refused = refused.expect_problem(402, "insufficient_credits");
+    assert_eq!(decided_by(&refused), "region=eu, role=allocation");
+    let again = us.post(&path, "no", &beyond).await.expect_problem(402, "insufficient_credits");
+    assert_eq!(again.header("idempotent-replayed"), "true");
+    let on_credit = json!({ "amount": 1_500, "allow_debt": true });
+    let captured = us.post(&path, "yes", &on_credit).await.expect(200);
+    assert_eq!(decided_by(&captured), "region=eu, role=allocation");
+    // Home has booked what is owed, and it is no overspend.
+    let used = (spent + 1_500).to_string();
+    let balance = read_until(&us, "/v1/tenants/acme/balance", |it| it["used"] == *used).await;
+    let debt = (spent + 500).to_string();
+    assert_eq!(balance.text("/debt"), debt);
+    let overspend = us.get("/admin/v1/overspend").await.expect(200);
+    assert_eq!((overspend.text("/bound"), overspend.text("/allowed_debt")), ("0", &*debt));
+    cluster.end().await;
+}
+
+/// Charges acme under several keys, all of them or none.
+async fn charge_together(caller: &Caller, charges: &[(&str, u64)]) -> Answer {
+    let item = |(key, amount): &(&str, u64)| json!({ "op": "charge", "tenant": "acme", "idempotency_key": key, "amount": amount });
+    let items: Vec<Value> = charges.iter().map(item).collect();
+    let body = json!({ "atomic": true, "items": items }).to_string();
+    caller.raw("POST", "/v1/batch", &[("content-type", "application/json")], body.into()).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_decided_together_waits_for_credits_that_are_out() {
+    let cluster = Cluster::of_regions().await;
+    let [us, eu, ap] = [US, EU, AP].map(|place| cluster.caller(place, "root"));
+    open_in(&us, "acme", "us", 1_000).await;
+    let spent = make_local(&eu, "acme", "eu").await + make_local(&ap, "acme", "ap").await;
+    let all = charge_together(&eu, &[("half", 500), ("rest", 500 - spent)]).await.expect(200);
+    assert_eq!(decided_by(&all), "region=us, role=home");
+    let statuses = [0, 1].map(|place| all.body["results"][place]["status"].as_u64());
+    assert_eq!(statuses, [Some(201); 2], "{:#}", all.body);
+    add_up(&us, (1_000, 0), 1_000).await;
+    let more = charge_together(&us, &[("one", 1), ("more", 1)]).await.expect(200);
+    let codes = [0, 1].map(|place| more.body["results"][place]["body"]["code"].as_str());
+    assert_eq!(codes, [Some("insufficient_credits"), Some("batch_aborted")], "{:#}", more.body);
+    cluster.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_region_has_decided_is_not_decided_again_together_when_it_is_home() {
+    let cluster = Cluster::of_regions().await;
+    let [us, eu] = [US, EU].map(|place| cluster.caller(place, "root"));
+    open_in(&us, "acme", "us", 1_000).await;
+    let spent = make_local(&eu, "acme", "eu").await;
+    let local = charge(&eu, "acme", "local", 1).await.expect(201);
+    assert_eq!(decided_by(&local), "region=eu, role=allocation");
+    let body = json!({ "to": "eu" }).to_string();
+    let headers = [("content-type", "application/json")];
+    let moved = us.raw("POST", "/admin/v1/tenants/acme/move", &headers, body.into()).await;
+    moved.expect(200);
+    let together = charge_together(&eu, &[("new", 1), ("local", 1)]).await;
+    together.expect_problem(422, "key_reused");
+    add_up(&us, (spent + 1, 0), 1_000).await;
     cluster.end().await;
 }

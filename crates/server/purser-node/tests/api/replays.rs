@@ -9,6 +9,9 @@ use crate::support::{Answer, Caller, Cluster, open_with};
 /// The calls with a key that need several regions.
 const OF_REGIONS: [&str; 5] = ["recall", "set_allocation", "take_back", "transfer", "write_off"];
 
+/// The call with a key that needs a lost home. [`crate::failovers`] asks it again.
+const OF_LOST_HOMES: &str = "write_off_tail";
+
 /// What was asked of one account, and what came back.
 struct Story {
     caller: Caller,
@@ -167,7 +170,8 @@ async fn a_replay_tells_the_first_answer_whatever_has_happened_since() {
 
     let operations = story.told.iter().map(|told| told.operation.to_owned());
     let of_regions = OF_REGIONS.iter().map(|operation| (*operation).to_owned());
-    let called: BTreeSet<String> = operations.chain(of_regions).collect();
+    let of_lost_homes = [OF_LOST_HOMES.to_owned()];
+    let called: BTreeSet<String> = operations.chain(of_regions).chain(of_lost_homes).collect();
     assert_eq!(called, keyed_operations(), "each call with a key is in the story");
     cluster.end().await;
 }

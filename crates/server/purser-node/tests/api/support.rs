@@ -14,9 +14,9 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use purser_node::{
-    BaseUrl, ClusterName, LimitSettings, Listeners, Node, NodeSettings, PeerSettings, Recorder,
-    RegionNumber, RegionSettings, RetentionSettings, Scope, ShardCount, Surroundings, Token,
-    TokenHash, VoucherKey,
+    ApiListeners, BaseUrl, ClusterName, LimitSettings, Listeners, Node, NodeSettings, PeerSettings,
+    Recorder, RegionNumber, RegionSettings, RetentionSettings, Router, RouterSettings, Scope,
+    ShardCount, Surroundings, Token, TokenHash, VoucherKey,
 };
 use purser_raft::disk::Disk;
 use purser_raft::{Clock, Cut, GroupSettings, NodeId, PeerSwitch, RaftTimings, WalSettings};
@@ -96,6 +96,8 @@ pub(crate) struct Unusual {
     pub(crate) limits: Option<LimitSettings>,
     /// Where the nodes stand, each in a region of its own, if not all in one.
     pub(crate) regions: Option<&'static [&'static str]>,
+    /// With each home the region that stands by for it.
+    pub(crate) standbys: &'static [(&'static str, &'static str)],
 }
 
 impl Cluster {
@@ -116,7 +118,7 @@ impl Cluster {
             of_node.limits = unusual.limits.unwrap_or(of_node.limits);
             if let Some(regions) = unusual.regions {
                 of_node.region = region(regions[usize::try_from(node - 1).unwrap()]);
-                of_node.regions = Some(region_settings(regions));
+                of_node.regions = Some(region_settings(regions, unusual.standbys));
             }
             of_node.admin_listen = unusual.admin_apart.then_some(of_node.listen);
             let bound = Listeners::bind(&of_node).await.unwrap();
@@ -159,9 +161,19 @@ impl Cluster {
         Self { nodes, clock, settings, surroundings, switches, _data: data }
     }
 
+    /// Kills the node at `place`.
+    pub(crate) async fn lose(&self, place: usize) {
+        self.nodes[place].kill().await;
+    }
+
     /// Kills the node at `place` and starts it again from its data.
     pub(crate) async fn crash(&mut self, place: usize) {
-        self.nodes[place].kill().await;
+        self.lose(place).await;
+        self.bring_back(place).await;
+    }
+
+    /// Starts the node at `place` again from its data.
+    pub(crate) async fn bring_back(&mut self, place: usize) {
         let settings = self.settings[place].clone();
         let listeners = Listeners::bind(&settings).await.unwrap();
         let switch = self.switches[place].clone();
@@ -175,11 +187,24 @@ impl Cluster {
     pub(crate) async fn of_regions() -> Self {
         let regions: &[&str] = &["us", "eu", "ap"];
         let unusual = Unusual { regions: Some(regions), ..Unusual::default() };
+        Self::start_connected(unusual).await
+    }
+
+    async fn start_connected(unusual: Unusual) -> Self {
         let cluster = Self::start_unusual(3, unusual).await;
         for node in &cluster.nodes {
             node.connected().await;
         }
         cluster
+    }
+
+    /// The same, where each home is followed by the region behind it: `us` by `eu`, `eu` by `ap`, `ap` by
+    /// `us`.
+    pub(crate) async fn of_regions_with_standbys() -> Self {
+        let regions: &[&str] = &["us", "eu", "ap"];
+        let standbys: &[(&str, &str)] = &[("us", "eu"), ("eu", "ap"), ("ap", "us")];
+        let unusual = Unusual { regions: Some(regions), standbys, ..Unusual::default() };
+        Self::start_connected(unusual).await
     }
 
     /// Cuts the node at `place` off from all others.
@@ -214,6 +239,63 @@ impl Cluster {
         for node in &self.nodes {
             node.kill().await;
         }
+    }
+}
+
+/// A router in front of a cluster, and what cuts it off.
+pub(crate) struct RouterOf {
+    router: Router,
+    switch: PeerSwitch,
+}
+
+impl RouterOf {
+    /// A router in a region of a cluster, that has found everybody.
+    pub(crate) async fn start(cluster: &Cluster, own: &str) -> Self {
+        Self::start_with(cluster, own, |_settings| ()).await
+    }
+
+    /// The same, with other settings.
+    pub(crate) async fn start_with(
+        cluster: &Cluster,
+        own: &str,
+        change: impl FnOnce(&mut RouterSettings),
+    ) -> Self {
+        let node = &cluster.settings[0];
+        let regions = node.regions.as_ref().unwrap();
+        let mut settings = RouterSettings {
+            node: NodeId(91),
+            cluster: node.cluster.clone(),
+            region: region(own),
+            listen: "127.0.0.1:0".parse().unwrap(),
+            admin_listen: None,
+            peers: cluster.settings.iter().map(as_peer).collect(),
+            regions: regions.numbers.keys().copied().collect(),
+            placement_voters: regions.placement_voters.clone(),
+            standbys: regions.standbys.clone(),
+            shards: node.shards,
+            limits: node.limits,
+            tokens: node.tokens.clone(),
+        };
+        change(&mut settings);
+        let listeners = ApiListeners::bind_router(&settings).await.unwrap();
+        let switch = PeerSwitch::default();
+        let router = Router::start(&settings, listeners, None, switch.clone()).unwrap();
+        router.connected().await;
+        Self { router, switch }
+    }
+
+    /// Somebody who asks the router with the token `secret`.
+    pub(crate) fn caller(&self, secret: &str) -> Caller {
+        Caller::new(self.router.addresses().api, secret)
+    }
+
+    /// Cuts the router off from the node at `place`.
+    pub(crate) fn cut(&self, place: usize, cluster: &Cluster) {
+        self.switch.cut(cluster.settings[place].node, Cut::Both);
+    }
+
+    pub(crate) async fn end(self) {
+        self.router.kill().await;
     }
 }
 
@@ -276,13 +358,15 @@ pub(crate) fn region(name: &str) -> Region {
     Region::parse(name).unwrap()
 }
 
-fn region_settings(regions: &[&str]) -> RegionSettings {
+fn region_settings(regions: &[&str], standbys: &[(&str, &str)]) -> RegionSettings {
     let numbered = regions.iter().zip(0_u16..);
     let number = |number| RegionNumber::from_u16(number).unwrap();
     RegionSettings {
         numbers: numbered.map(|(name, it)| (region(name), number(it))).collect(),
         placement_voters: (1..=u64::try_from(regions.len()).unwrap()).map(NodeId).collect(),
         voucher_key: VoucherKey::of(b"only for tests"),
+        standbys: standbys.iter().map(|(home, to)| (region(home), [region(to)].into())).collect(),
+        standby_silence: RegionSettings::STANDBY_SILENCE,
     }
 }
 

@@ -64,7 +64,7 @@ async fn propose(group: &Group<Ledger>, tenant: &str, operation: Operation) {
 
 async fn open_and_fund(group: &Group<Ledger>, tenant: &str) {
     let (home, policy) = (Region::parse("us").unwrap(), Policy::default());
-    propose(group, tenant, Operation::Open(Open { home, policy })).await;
+    propose(group, tenant, Operation::Open(Open { home, policy, epoch: None })).await;
     let grant = Grant {
         amount: credits(1_000),
         category: Category::Paid,

@@ -95,6 +95,7 @@ async fn fund_one(caller: &Caller, name: &str) -> Result<(), FundError> {
         tenant: TenantName(tenant),
         unit: UnitName::default(),
         home: None,
+        standbys: None,
         policy: PolicyRequest::default(),
     };
     let body = Bytes::from(serde_json::to_vec(&open)?);

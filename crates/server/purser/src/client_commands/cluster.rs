@@ -6,9 +6,8 @@ use clap::{Args, Subcommand};
 use purser_api::{
     ClusterAnswer, GroupAnswer, GroupNumber, LeaderRequest, NodeNumber, Voters, VotersRequest,
 };
-use purser_client::ClientError;
 
-use super::connection::{self, Service};
+use super::connection::Service;
 use super::tables::{self, Column};
 use crate::failure::CommandError;
 use crate::output::Output;
@@ -74,19 +73,8 @@ pub(super) async fn run(
             cluster.set_voters(group, &VotersRequest { voters }, &call).await
         }
     };
-    output.answer(&changed.map_err(failure)?, |group| show_groups([group]))?;
+    output.answer(&service.said(changed)?, |group| show_groups([group]))?;
     Ok(())
-}
-
-/// What a failed change means: unlike credits, groups are changed without a key.
-fn failure(error: ClientError) -> CommandError {
-    match error {
-        ClientError::Unknown { last, .. } => {
-            let text = "it is not known whether it happened; to make sure, run the command again";
-            CommandError::unreached(text, last)
-        }
-        error => connection::failure(error),
-    }
 }
 
 fn show_cluster(cluster: &ClusterAnswer) -> String {

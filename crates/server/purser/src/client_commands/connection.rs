@@ -135,6 +135,18 @@ impl Service {
         Ok(answer.body)
     }
 
+    /// What a change answered that has no key, because it says what shall be.
+    pub(super) fn said<T>(&self, answered: Result<T, ClientError>) -> Result<T, CommandError> {
+        answered.map_err(|error| match error {
+            ClientError::Unknown { last, .. } => {
+                let text =
+                    "it is not known whether it happened; to make sure, run the command again";
+                CommandError::unreached(text, last)
+            }
+            error => failure(error),
+        })
+    }
+
     /// What a read found.
     pub(super) fn found<T>(&self, answered: Result<T, ClientError>) -> Result<T, CommandError> {
         answered.map_err(failure)

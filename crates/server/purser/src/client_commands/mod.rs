@@ -13,6 +13,7 @@ mod batch;
 mod charge;
 mod cluster;
 mod connection;
+mod drain;
 mod hold;
 mod lot;
 mod overspend;
@@ -44,7 +45,7 @@ pub(crate) enum ClientCommand {
     Allocation(Group<allocation::AllocationAction>),
     /// Show the most that can have been spent beyond what was granted.
     Overspend(Call<overspend::Overspend>),
-    /// Look at the regions.
+    /// Look at the regions, move all homes out of one.
     Region(Group<region::RegionAction>),
     /// Set credits aside, take them, give them back.
     Hold(Group<hold::HoldAction>),

@@ -1,18 +1,21 @@
-//! `purser region`: the regions, as a node knows them.
+//! `purser region`: the regions, as a node knows them, and draining one.
 
 use clap::Subcommand;
 use purser_api::{NodeNumber, RegionsAnswer};
 
 use super::connection::Service;
+use super::drain::{self, Drain};
 use super::tables::{self, Column};
 use crate::failure::CommandError;
 use crate::output::Output;
 
-/// Look at the regions.
+/// Look at the regions, move all homes out of one.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RegionAction {
     /// List the regions, as the node that is asked knows them.
     List,
+    /// Move the homes of all tenants of a region elsewhere, and show how far that has come until it ends.
+    Drain(Drain),
 }
 
 /// Runs a command about regions.
@@ -26,6 +29,7 @@ pub(super) async fn run(
             let found = service.admin().regions(&service.read()).await;
             output.answer(&service.found(found)?, show)?;
         }
+        RegionAction::Drain(args) => drain::run(args, service, output).await?,
     }
     Ok(())
 }

@@ -131,6 +131,7 @@ pub(super) fn policy(facts: Facts, policy: &Policy) -> Facts {
         .with("refund expired", refund_expired(policy.refund_expired))
         .with("take-back cap", &policy.takeback_cap)
         .with("on expiry", policy.on_expiry)
+        .with("unacknowledged max", &policy.unacknowledged_max)
 }
 
 fn refund_expired(policy: RefundExpired) -> String {

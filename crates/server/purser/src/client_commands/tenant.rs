@@ -4,14 +4,14 @@ use std::num::NonZeroU16;
 
 use clap::{Args, Subcommand};
 use purser_api::{
-    Amount, CloseAnswer, CloseRequest, FreezeRequest, OnExpiry, OpenTenantRequest, PolicyRequest,
-    RefundExpired, RegionName, RegrantDays, TenantAnswer, TenantName, TenantStatus, TenantsQuery,
-    UnitName,
+    Amount, CloseAnswer, CloseRequest, FreezeRequest, MoveRequest, OnExpiry, OpenTenantRequest,
+    PlacementAnswer, PolicyRequest, RefundExpired, RegionName, RegrantDays, StandbyOf,
+    TenantAnswer, TenantName, TenantStatus, TenantsQuery, UnitName,
 };
 
 use super::arguments::{Account, Key, Page, Safety, Why};
 use super::connection::Service;
-use super::tables;
+use super::tables::{self, Facts};
 use crate::failure::CommandError;
 use crate::output::Output;
 
@@ -28,6 +28,10 @@ pub(crate) enum TenantAction {
     Freeze(Freeze),
     /// Allow new holds and charges again.
     Unfreeze(Freeze),
+    /// Move its home to another region, for all its accounts, and wait until it is there.
+    Move(Move),
+    /// Show where its home is, and whether it moves.
+    Home(Home),
     /// Close an account for good: first with `--dry-run`, then with the `--confirm` it shows.
     Close(Close),
 }
@@ -42,6 +46,9 @@ pub(crate) struct Open {
     /// Where its home is to be; the region that is asked if left out.
     #[arg(long)]
     home: Option<RegionName>,
+    /// The regions that stand by for its home; the first of those configured if left out.
+    #[arg(long, value_delimiter = ',')]
+    standbys: Vec<RegionName>,
     #[command(flatten)]
     policy: PolicyFlags,
     #[command(flatten)]
@@ -54,6 +61,7 @@ impl Open {
             tenant: self.tenant.clone(),
             unit: self.unit.clone(),
             home: self.home.clone(),
+            standbys: (!self.standbys.is_empty()).then(|| self.standbys.clone()),
             policy: self.policy.request(),
         }
     }
@@ -75,6 +83,10 @@ pub(crate) struct PolicyFlags {
     /// `keep` or `take_back`.
     #[arg(long, help_heading = "Policy")]
     on_expiry: Option<OnExpiry>,
+    /// How many credits of calls home may answer before its standby has them: at most as many are spent
+    /// twice if home is lost.
+    #[arg(long, value_name = "AMOUNT", help_heading = "Policy")]
+    unacknowledged_max: Option<Amount>,
 }
 
 impl PolicyFlags {
@@ -84,6 +96,7 @@ impl PolicyFlags {
             refund_expired: self.refund_expired,
             takeback_cap: self.takeback_cap.clone(),
             on_expiry: self.on_expiry,
+            unacknowledged_max: self.unacknowledged_max.clone(),
         }
     }
 }
@@ -127,6 +140,21 @@ impl Freeze {
     pub(super) fn request(&self) -> FreezeRequest {
         FreezeRequest { reason: self.why.reason.clone() }
     }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Move {
+    /// The tenant.
+    tenant: TenantName,
+    /// The region where its home shall be.
+    #[arg(long)]
+    to: RegionName,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Home {
+    /// The tenant.
+    tenant: TenantName,
 }
 
 #[derive(Debug, Args)]
@@ -181,6 +209,15 @@ pub(super) async fn run(
             let unfrozen = account.unfreeze(&args.request(), &call).await;
             output.answer(&service.done(unfrozen, output)?, show_tenant)?;
         }
+        TenantAction::Move(Move { tenant, to }) => {
+            let account = service.admin().account(tenant.0);
+            let moved = account.move_home(&MoveRequest { to }, &service.read()).await;
+            output.answer(&service.said(moved)?, show_home)?;
+        }
+        TenantAction::Home(Home { tenant }) => {
+            let found = service.admin().account(tenant.0).home(&service.read()).await;
+            output.answer(&service.found(found)?, show_home)?;
+        }
         TenantAction::Close(args) => {
             let (account, call) = (service.admin_account(&args.account), service.call(&args.key));
             let closed = account.close(&args.request(), &call).await;
@@ -193,6 +230,18 @@ pub(super) async fn run(
 /// An account and its credits.
 pub(super) fn show_tenant(answer: &TenantAnswer) -> String {
     tables::available(tables::tenant(&answer.tenant), &answer.balance).text()
+}
+
+fn show_home(answer: &PlacementAnswer) -> String {
+    let PlacementAnswer { tenant, home, epoch, state, standbys, lost, to } = answer;
+    let facts = Facts::new().with("tenant", tenant).with("home", home).with("epoch", epoch);
+    let facts = facts.with("state", state).with_some("to", to.as_ref());
+    let standby = |standby: &StandbyOf| {
+        let can = if standby.promotable { "can take over" } else { "cannot take over now" };
+        format!("{} ({can})", standby.region)
+    };
+    let facts = standbys.iter().fold(facts, |facts, it| facts.with("standby", standby(it)));
+    lost.iter().fold(facts, |facts, region| facts.with("lost", region)).text()
 }
 
 fn show_close(answer: &CloseAnswer) -> String {

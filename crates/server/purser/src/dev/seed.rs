@@ -99,6 +99,7 @@ async fn open(client: &Client, name: &'static str, home: Region) -> Result<(), C
         tenant: TenantName(tenant(name)),
         unit: UnitName::default(),
         home: Some(RegionName(home)),
+        standbys: None,
         policy: PolicyRequest::default(),
     };
     match client.admin().open_tenant(&request, &Call::new().within(PATIENCE)).await {

@@ -2,12 +2,13 @@
 //!
 //! Not here: which nodes there are (`layout`), and when they start (`fleet`).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use purser_node::{
-    ConfigError, LimitsConfig, NodeConfig, NodeSettings, PeerConfig, RaftConfig, RegionsConfig,
-    RetentionConfig, Scope, StorageConfig, StorageProfile, Token, TokenHash,
+    ConfigError, LimitsConfig, NodeConfig, NodeSettings, PeerConfig, RaftConfig, RegionSettings,
+    RegionsConfig, RetentionConfig, Scope, StorageConfig, StorageProfile, Token, TokenHash,
 };
 
 use crate::dev::layout::{DevLayout, NodePlace};
@@ -90,7 +91,9 @@ fn regions(layout: &DevLayout) -> RegionsConfig {
     RegionsConfig {
         numbers: names.zip(0..).collect(),
         placement_voters: layout.first_nodes().map(|place| place.id).collect(),
-        voucher_key_file: folder::voucher_key(&layout.data),
+        voucher_key_file: Some(folder::voucher_key(&layout.data)),
+        standbys: BTreeMap::new(),
+        standby_silence_seconds: RegionSettings::STANDBY_SILENCE.as_secs(),
     }
 }
 
@@ -100,6 +103,7 @@ fn millis(duration: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+
     use std::collections::BTreeSet;
 
     use super::*;

@@ -209,10 +209,11 @@ fn open_request(
         refund_expired: opening.regrant_days.map(regrant),
         on_expiry: takeback_cap.is_some().then_some(OnExpiry::TakeBack),
         takeback_cap,
+        unacknowledged_max: None,
     };
     let tenant = TenantName(tenant.clone());
     let home = home.map(RegionName);
-    Ok(OpenTenantRequest { tenant, unit: Default::default(), home, policy })
+    Ok(OpenTenantRequest { tenant, unit: Default::default(), home, standbys: None, policy })
 }
 
 fn grant_request(granting: &Granting) -> Result<GrantRequest, WireError> {

@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Bound;
 
-use purser_ledger::{Account, Booked, Fact, HoldNumber, Source, codec};
+use purser_ledger::{Account, Booked, Fact, HoldNumber, LotNumber, Source, codec};
 use purser_types::{Credits, Owner, Sequence};
 
 use super::{State, last_charge};
@@ -34,6 +34,15 @@ impl State {
             allocation.opened_by = Sequence::ZERO;
             allocation.voucher = 0;
             allocation.recall.number = 0;
+            for cover in &mut allocation.covers {
+                cover.number = LotNumber::OVERDRAFT;
+                cover.hold = HoldNumber(Sequence::ZERO);
+                for part in &mut cover.out {
+                    if let Source::Debt(origin) = &mut part.source {
+                        *origin = Sequence::ZERO;
+                    }
+                }
+            }
             codec::encode(&allocation).hash(hasher);
         }
         for region in self.world.regions.values() {
@@ -103,6 +112,9 @@ impl State {
             Message::Voucher(voucher) => {
                 let mut voucher = (**voucher).clone();
                 let (number, recall) = self.at_home(voucher.owner);
+                for lot in voucher.lots.iter_mut().filter(|lot| lot.only_for.is_some()) {
+                    lot.lot = LotNumber::OVERDRAFT;
+                }
                 voucher.number = number.wrapping_sub(voucher.number);
                 voucher.recall.number = recall.wrapping_sub(voucher.recall.number);
                 let behind = self.booked(voucher.owner).0.wrapping_sub(voucher.booked.sequence.0);

@@ -16,6 +16,7 @@ impl Story {
             1 => return self.retry_elsewhere(),
             2 => return self.retry_at_door(),
             3 | 4 => return self.call_at_door(),
+            5 | 6 if !self.short.is_empty() => return self.go_on_with_short(),
             _ => (),
         }
         let newest = {
@@ -95,6 +96,7 @@ impl Story {
             }
             self.promised.insert(receipt.entry.hash());
         }
+        self.note_short(owner, (&operation, &key), &outcome);
         let (at, lost_count) = (self.now, self.world.homes.lost_count());
         self.answered.push(Answered { owner, operation, key, outcome, at, lost_count });
     }

@@ -86,7 +86,7 @@ impl Story {
             4 | 5 => {
                 if let Some(owner) = self.any_book() {
                     let keep = credits(self.rng.u64(0..=10));
-                    let give = Operation::Return(Return { keep, recall: 0 });
+                    let give = Operation::Return(Return::free(keep, 0));
                     self.world.in_region(owner, give, None, self.now);
                     self.count("return");
                 }

@@ -2,6 +2,8 @@
 
 mod allocations;
 mod cluster;
+mod drains;
+mod failovers;
 mod lifecycle;
 mod lots;
 mod moves;
@@ -20,8 +22,10 @@ pub(crate) fn declare(routes: Routes<'_>) -> Routes<'_> {
     let routes = policy::declare(routes);
     let routes = lots::declare(routes);
     let routes = moves::declare(routes);
+    let routes = failovers::declare(routes);
     let routes = allocations::declare(routes);
     let routes = overspend::declare(routes);
     let routes = regions::declare(routes);
+    let routes = drains::declare(routes);
     cluster::declare(routes)
 }

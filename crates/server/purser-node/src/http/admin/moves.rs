@@ -3,8 +3,10 @@
 //! A move is a statement of where the home shall be, so a repeat changes nothing, and it carries no
 //! idempotency key. It goes on when the caller has gone.
 
-use purser_api::{MoveRequest, PlacementAnswer, PlacementStatus, ProblemCode as Code, paths};
-use purser_placement::{PlacementState, TenantPlacement};
+use purser_api::{
+    MoveRequest, PlacementAnswer, PlacementStatus, ProblemCode as Code, StandbyOf, paths,
+};
+use purser_placement::{PlacementState, Standby, TenantPlacement};
 use purser_raft::Role;
 use purser_types::TenantId;
 
@@ -109,6 +111,10 @@ fn regions_of(call: &Call) -> Result<&Regions, Refusal> {
     regions.map(|regions| &**regions)
 }
 
+fn shown(standby: &Standby) -> StandbyOf {
+    StandbyOf { region: standby.region.into(), promotable: standby.promotable }
+}
+
 fn show(tenant: &TenantId, placement: &TenantPlacement) -> PlacementAnswer {
     let (state, to) = match placement.state {
         PlacementState::Settled => (PlacementStatus::Settled, None),
@@ -120,6 +126,8 @@ fn show(tenant: &TenantId, placement: &TenantPlacement) -> PlacementAnswer {
         home: placement.home.into(),
         epoch: placement.epoch.into(),
         state,
+        standbys: placement.standbys.iter().map(shown).collect(),
+        lost: placement.tails().iter().map(|tail| tail.from.into()).collect(),
         to,
     }
 }

@@ -177,10 +177,10 @@ async fn ask(call: &Call, node: NodeId, path: &str, part: u32) -> Option<Overspe
     if HOPS_MAX <= call.meta.hops {
         return None;
     }
-    let base = call.api.base_url(node, &call.parts.uri)?;
+    let onward = call.onward(node, None)?;
     let path = PathAndQuery::try_from(path).ok()?;
     let left = call.meta.deadline.saturating_duration_since(Instant::now());
-    let asking = call.api.forwarder().send(call, base, (path, Bytes::new()), None);
+    let asking = call.api.forwarder().send(call, onward, (path, Bytes::new()));
     let answered = tokio::time::timeout(left / part, asking).await.ok()?;
     let (response, body) = answered.ok()?;
     if !response.status().is_success() {

@@ -11,7 +11,7 @@ use purser_api::{
 };
 use purser_ledger::{Account, AccountName, Ledger, Policy};
 use purser_placement::{Beginning, Operation as Placing, PlacementState, TenantPlacement};
-use purser_types::{TenantId, Unit};
+use purser_types::{Epoch, Region, TenantId, Unit};
 
 use crate::http::call::Call;
 use crate::http::convert::{self, Shown};
@@ -21,6 +21,8 @@ use crate::http::paging::{invalid_cursor, open_cursor};
 use crate::http::problem::{NotDone, Refusal};
 use crate::http::reply::Reply;
 use crate::http::routes::{Access, Handled, Routes, Verb};
+use crate::regions::Regions;
+use crate::tasks::chain;
 use crate::token::Token;
 
 /// Declares the calls of the resource.
@@ -70,14 +72,28 @@ async fn open(call: Call) -> Handled {
         record_retention: retention.records,
         ..Policy::default()
     };
-    let item = call.item(convert::open(&request, call.api.region(), &default)?)?;
+    // An account may come when its tenant has had another home before.
+    let home = (call.api.region(), call.placed(&account.tenant));
+    let item = call.item(convert::open(&request, home, &default)?)?;
+    let placed = call.placed(&account.tenant);
     let done = call.decide(&account, item).await?;
-    if let Some(regions) = call.api.regions() {
-        // An account that comes after its tenant has moved begins with the first epoch.
-        regions.directory().look_again(&account.tenant);
-    }
+    bring_along(&call, &account.tenant, placed).await?;
     let answer = done.shown(&account).tenant_answer(&done.receipt)?;
     Ok(Reply::decided(StatusCode::CREATED, &answer, done.decided)?)
+}
+
+/// Has an account brought to its tenant's home that was opened while the others left, or were about to.
+/// A move that begins later finds it.
+async fn bring_along(call: &Call, tenant: &TenantId, placed: Option<Epoch>) -> Result<(), Refusal> {
+    let Some(regions) = call.api.regions() else { return Ok(()) };
+    let deadline = call.meta.deadline;
+    let now = regions.directory().refresh(tenant, deadline).await;
+    let now = now.map_err(|error| Refusal::outcome_unknown().caused_by(&chain(&error)))?;
+    if now.is_some_and(|now| Some(now.epoch) != placed || is_moving(&now)) {
+        let noted = regions.have_tended(tenant, deadline).await;
+        noted.map_err(|error| Refusal::outcome_unknown().caused_by(&chain(&error)))?;
+    }
+    Ok(())
 }
 
 /// Has Placement say where the tenant's home is; if that is elsewhere, the call is answered there.
@@ -90,9 +106,10 @@ async fn settle_home(
     let (directory, deadline) = (regions.directory(), call.meta.deadline);
     let failed = |error| Refusal::of_directory(&error);
     let tenant = &account.tenant;
-    let mut known = match &request.home {
-        Some(_) => directory.known_home(tenant),
-        None => directory.home_of(tenant, deadline).await.map_err(failed)?,
+    let mut known = match (&request.home, directory.known_home(tenant)) {
+        // A new tenant, most likely, and if not, that is refused below.
+        (Some(_), None) => None,
+        _ => call.placement_of(regions, tenant).await?,
     };
     if known.as_ref().is_some_and(is_moving) {
         // What opens now would be left behind.
@@ -107,13 +124,36 @@ async fn settle_home(
     if home != *call.api.region() {
         return Err(call.to_region(regions, home, account).await);
     }
-    // Placement has nothing to say of a tenant that has come here: it is open.
-    if known.is_some_and(|known| known.home == home && known.beginning != Beginning::Opened) {
-        return Ok(());
+    // Placement has nothing to say of a tenant that is open here, or has come here.
+    let says_nothing = request.standbys.is_none();
+    let is_done = |known: &TenantPlacement| known.beginning != Beginning::Opened || says_nothing;
+    if !known.is_some_and(|known| known.home == home && is_done(&known)) {
+        let standbys = standbys_of(regions, home, request)?;
+        let open = Placing::Open { home, standbys };
+        directory.change(tenant, open, deadline).await.map_err(failed)?;
     }
-    let open = Placing::Open { home, standbys: BTreeSet::new() };
-    directory.change(tenant, open, deadline).await.map_err(failed)?;
-    Ok(())
+    // What opens before the others have come from a lost home would pass for all there is.
+    Ok(call.await_arrival(regions, tenant, || false).await?)
+}
+
+/// Which regions are to stand by for a tenant.
+fn standbys_of(
+    regions: &Regions,
+    home: Region,
+    request: &OpenTenantRequest,
+) -> Result<BTreeSet<Region>, Refusal> {
+    let planned = regions.standbys_of(home);
+    let Some(asked) = &request.standbys else {
+        return Ok(planned.into_iter().take(1).collect());
+    };
+    let asked: BTreeSet<Region> = asked.iter().map(|region| region.0).collect();
+    match asked.iter().find(|region| !planned.contains(region)) {
+        Some(region) => {
+            let detail = format!("{region} does not stand by for {home} in this service");
+            Err(Refusal::invalid(detail))
+        }
+        None => Ok(asked),
+    }
 }
 
 const fn is_moving(placement: &TenantPlacement) -> bool {

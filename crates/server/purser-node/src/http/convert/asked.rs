@@ -6,7 +6,7 @@ use purser_ledger::{
     Adjust, Authorize, Capture, Category, Charge, Extend, Grant, HoldNumber, IfExpired, Open,
     Operation, Policy, PolicyChange, Reclaim, Refund, RefundExpired, Release, Target,
 };
-use purser_types::{Owner, Region};
+use purser_types::{Epoch, Owner, Region};
 
 use super::allocations::on_expiry_asked;
 use crate::http::problem::Refusal;
@@ -94,10 +94,10 @@ pub(crate) const fn adjust(request: &api::AdjustRequest) -> Operation {
     })
 }
 
-/// Asks for a new account with its home in `region`.
+/// Asks for a new account with its home in `region`, under `epoch`.
 pub(crate) fn open(
     request: &api::OpenTenantRequest,
-    region: &Region,
+    (region, epoch): (&Region, Option<Epoch>),
     default: &Policy,
 ) -> Result<Operation, Refusal> {
     if let Some(home) = request.home.as_ref().filter(|home| home.0 != *region) {
@@ -105,7 +105,7 @@ pub(crate) fn open(
         return Err(Refusal::invalid(detail));
     }
     let policy = default.changed(&policy_change(&request.policy));
-    Ok(Operation::Open(Open { home: *region, policy }))
+    Ok(Operation::Open(Open { home: *region, policy, epoch }))
 }
 
 /// A change of policy.
@@ -120,6 +120,7 @@ pub(crate) fn policy_change(request: &api::PolicyRequest) -> PolicyChange {
         refund_expired,
         takeback_cap: request.takeback_cap.as_ref().map(|cap| cap.0),
         on_expiry: request.on_expiry.map(on_expiry_asked),
+        unacknowledged_max: request.unacknowledged_max.as_ref().map(|max| max.0),
         ..PolicyChange::default()
     }
 }

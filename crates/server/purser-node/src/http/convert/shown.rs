@@ -229,6 +229,7 @@ pub(crate) fn policy(policy: &Policy) -> api::Policy {
         refund_expired,
         takeback_cap: Amount(policy.takeback_cap),
         on_expiry: on_expiry(policy.on_expiry),
+        unacknowledged_max: Amount(policy.unacknowledged_max),
     }
 }
 

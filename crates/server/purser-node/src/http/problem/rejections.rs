@@ -48,6 +48,7 @@ pub(super) const fn code_of(rejection: &Rejection) -> ProblemCode {
         Rejection::Stranded { .. } => ProblemCode::Stranded,
         Rejection::HomeMoved { .. } => ProblemCode::Moved,
         Rejection::AllocationUnknown => ProblemCode::AllocationNotFound,
+        Rejection::TailUnknown => ProblemCode::TailNotFound,
         Rejection::AllocationEnded => ProblemCode::AllocationEnded,
         Rejection::AllocationOpen => ProblemCode::AllocationOpen,
         Rejection::TransferToItself => ProblemCode::TransferToItself,
@@ -125,6 +126,7 @@ pub(super) fn figures_of(rejection: &Rejection, owner: &Owner) -> Figures {
         | Rejection::RightExhausted { .. }
         | Rejection::AllocationEnded
         | Rejection::AllocationUnknown
+        | Rejection::TailUnknown
         | Rejection::AllocationOpen
         | Rejection::ReportGap { .. }
         | Rejection::ReportForked { .. }

@@ -92,7 +92,7 @@ impl AwayTotals {
 /// What a region may still spend, as far as home knows: what is out and not held, and the overdraft that
 /// is not used.
 pub(crate) fn right_of(allocation: &Allocation) -> u128 {
-    let free = allocation.outstanding().saturating_sub(allocation.held);
+    let free = allocation.for_all().saturating_sub(allocation.held);
     u128::from(free.get()).saturating_add(allocation.overdraft_unused().get().into())
 }
 

@@ -11,6 +11,7 @@
 //! ledger to decide, and nothing here can make it wrong. Not here: how messages travel.
 
 mod account;
+mod covering;
 mod heard;
 mod tend;
 mod waiting;
@@ -35,11 +36,11 @@ use tokio_util::sync::CancellationToken;
 
 use self::account::DeskAccount;
 pub(crate) use self::heard::{AwayTotals, HeardOf, right_of, unsettled_of};
-pub(crate) use self::waiting::Waited;
+pub(crate) use self::waiting::{Ticket, Waited};
 use super::links::Links;
 use super::messages::{AccountReport, Answered, Ask, Reports, Told, Vouchers};
-use super::only_result;
 use super::signature::SignedVoucher;
+use super::{Watch, only_result};
 use crate::metrics::HomeAct;
 use crate::settings::VoucherKey;
 use crate::shards::Shard;
@@ -58,6 +59,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// every five seconds if it knows.
 const UNHEARD_AFTER: Span = Span::from_secs(15);
 
+/// How long what a region is to be told may wait for standbys. Then it asks again.
+const SECURE_PATIENCE: Duration = Duration::from_secs(2);
+
 /// How long a region may take to take vouchers up and answer.
 const PUSH_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -69,6 +73,8 @@ const PUSHES_AT_ONCE: usize = 64;
 pub(crate) struct Desk {
     shard: Shard,
     group: Group<Ledger>,
+    /// Whom the shard waits for.
+    watch: Arc<Watch>,
     links: Arc<Links>,
     key: VoucherKey,
     state: Mutex<DeskState>,
@@ -94,14 +100,13 @@ struct DeskState {
 impl Desk {
     /// The desk of a shard.
     pub(crate) fn new(
-        shard: Shard,
-        group: Group<Ledger>,
+        (shard, group, watch): (Shard, Group<Ledger>, Arc<Watch>),
         links: Arc<Links>,
         key: VoucherKey,
     ) -> Self {
         let to_push = links.others().map(|region| (region, Notify::new())).collect();
         let to_tend = Notify::new();
-        Self { shard, group, links, key, state: Mutex::default(), to_push, to_tend }
+        Self { shard, group, watch, links, key, state: Mutex::default(), to_push, to_tend }
     }
 
     fn state(&self) -> MutexGuard<'_, DeskState> {
@@ -131,7 +136,35 @@ impl Desk {
         if is_answer {
             return Answered::Told(Vec::new());
         }
-        Answered::Told(told.into_iter().flatten().collect())
+        let told = self.secured(told.into_iter().flatten().collect()).await;
+        Answered::Told(told.into_iter().map(|(told, _)| told).collect())
+    }
+
+    /// Waits until the standbys have everything that is to be told, and gives what may be (R1). Notes the
+    /// vouchers among it as told.
+    async fn secured(&self, seen: Vec<(Told, u64)>) -> Vec<(Told, u64)> {
+        // Order matters: the index is read after what is told was looked at.
+        let Some(index) = self.group.applied_index() else { return Vec::new() };
+        let deadline = Instant::now() + SECURE_PATIENCE;
+        let securing = seen.into_iter().map(|(told, voucher)| async move {
+            match self.watch.secure(&told.account, index, deadline).await {
+                Ok(()) => Some((told, voucher)),
+                Err(error) => {
+                    tracing::debug!(region = %told.owner.region, %error, "nothing is told");
+                    None
+                }
+            }
+        });
+        let told: Vec<_> = join_all(securing).await.into_iter().flatten().collect();
+        let now = self.now();
+        let mut state = self.state();
+        for (told, voucher) in told.iter().filter(|(told, _)| told.voucher.is_some()) {
+            if let Some(known) = state.accounts.get_mut(&told.account) {
+                known.note_told(told.owner, *voucher, now);
+            }
+        }
+        drop(state);
+        told
     }
 
     async fn book_one(
@@ -139,8 +172,8 @@ impl Desk {
         reported: AccountReport,
         refill: Span,
         is_answer: bool,
-    ) -> Option<Told> {
-        let AccountReport { account, report, voucher, answered, demand } = reported;
+    ) -> Option<(Told, u64)> {
+        let AccountReport { account, report, voucher, answered, demand, covers } = reported;
         let owner = report.owner;
         if !report.entries.is_empty() || report.is_sealed {
             match self.propose(&account, Operation::Settle(report)).await {
@@ -157,19 +190,19 @@ impl Desk {
                 }
             }
         }
+        let not_covered = self.cover(&account, covers).await;
         self.undo_here(&account).await;
         self.note_report(&account, owner, (demand, answered, refill));
         self.note_taken_up(&account, owner, (voucher, answered));
         self.tend(&account).await;
-        let told = self.tell(&account, owner, voucher);
+        let (told, number) = self.tell(&account, owner, voucher)?;
         // What was to be pushed is in the answer. If that is lost, the next report shows it.
         if let Some(pushes) = self.state().pushes.get_mut(&owner.region)
-            && told.is_some()
             && !is_answer
         {
             pushes.remove(&(account, owner));
         }
-        told
+        Some((Told { not_covered, ..told }, number))
     }
 
     /// Undoes holds and charges of closed allocations that had been decided elsewhere before (R10).
@@ -190,9 +223,9 @@ impl Desk {
         }
     }
 
-    /// What a region is to know of an allocation, if it has heard of voucher `heard`. Nothing if the
-    /// account is not known here.
-    fn tell(&self, account: &AccountName, owner: Owner, heard: u64) -> Option<Told> {
+    /// What a region is to know of an allocation, if it has heard of voucher `heard`, with the number of
+    /// the newest one. Nothing if the account is not known here.
+    fn tell(&self, account: &AccountName, owner: Owner, heard: u64) -> Option<(Told, u64)> {
         let seen = self.group.view(|ledger, _| {
             let found = ledger.account(account)?;
             let allocation = found.allocations().find(|allocation| allocation.owner == owner);
@@ -204,13 +237,11 @@ impl Desk {
         });
         let (voucher, booked, bound, is_closed) = seen?;
         let news = voucher.filter(|it| it.number > heard || !it.reversals.is_empty());
-        if let Some(voucher) = &news
-            && let Some(known) = self.state().accounts.get_mut(account)
-        {
-            known.note_told(owner, voucher.number, self.now());
-        }
+        let number = news.as_ref().map_or(heard, |voucher| voucher.number);
         let voucher = news.map(|voucher| SignedVoucher::sign(&voucher, &self.key));
-        Some(Told { account: account.clone(), owner, booked, voucher, bound, is_closed })
+        let (account, not_covered) = (account.clone(), Vec::new());
+        let told = Told { account, owner, booked, voucher, bound, is_closed, not_covered };
+        Some((told, number))
     }
 
     /// Asks the ledger for something of home's own.
@@ -247,12 +278,22 @@ impl Desk {
     }
 
     async fn push_once(&self, region: Region, accounts: BTreeSet<(AccountName, Owner)>) {
-        let told = accounts.iter().filter_map(|(account, owner)| {
-            let told = self.tell(account, *owner, 0)?;
-            told.voucher.is_some().then_some(Told { booked: None, ..told })
+        let seen = accounts.iter().filter_map(|(account, owner)| {
+            let (told, number) = self.tell(account, *owner, 0)?;
+            told.voucher.is_some().then_some((Told { booked: None, ..told }, number))
         });
+        let seen: Vec<(Told, u64)> = seen.collect();
+        let name = |(told, _): &(Told, u64)| (told.account.clone(), told.owner);
+        let mut untold: BTreeSet<_> = seen.iter().map(name).collect();
+        let told = self.secured(seen).await;
+        untold.retain(|untold| told.iter().all(|told| name(told) != *untold));
+        self.push_again(region, untold);
+        let told: Vec<Told> = told.into_iter().map(|(told, _)| told).collect();
+        if told.is_empty() {
+            return;
+        }
         let Shard(shard) = self.shard;
-        let vouchers = Vouchers { home: self.links.own(), shard, told: told.collect() };
+        let vouchers = Vouchers { home: self.links.own(), shard, told };
         let deadline = Instant::now() + PUSH_PATIENCE;
         let ask = Ask::Vouchers(vouchers);
         match self.links.ask((region, Some(self.shard)), &ask, deadline).await {

@@ -57,7 +57,13 @@ impl Ticket {
             // Order matters: who is told between a look and the wait must not miss it.
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();
-            self.desk.tend(&self.account).await;
+            let tending = self.desk.tend(&self.account);
+            if tokio::time::timeout_at(deadline.into(), tending).await.is_err() {
+                // What was begun is for the desk to bring to its end: home may have no majority, and the
+                // caller is not to wait for that.
+                self.desk.tend_soon(&self.account);
+                return Waited::TooLate;
+            }
             match self.take_verdict() {
                 Some(Verdict::Go) => return Waited::Go,
                 Some(Verdict::Short(shortage)) => return Waited::Short(shortage),

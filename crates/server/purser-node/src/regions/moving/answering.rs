@@ -1,22 +1,27 @@
 //! What the leader of a shard does about a step of a move.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use purser_ledger::{
     Account, AccountName, Answer, Booked, Command, Departure, Import, ImportPart, Ledger,
-    MoveRefusal, MoveStep, Operation, Rejection, Stay, StepDown, TakeHome, Way, codec,
+    MoveRefusal, MoveStep, Operation, Rejection, Stay, StepDown, Tail, TailPage, TakeHome, Way,
+    codec,
 };
 use purser_placement::{Beginning, PlacementState, TenantPlacement};
 use purser_raft::{Group, ProposeError, ReadError};
-use purser_types::{Epoch, TenantId};
+use purser_types::{Epoch, Region, TenantId};
 
-use super::messages::{MoveAnswer, MoveAsk, Obstacle, Place, Presence, SourceAccount};
+use super::messages::{MoveAnswer, MoveAsk, Obstacle, OpenTail, Place, Presence, SourceAccount};
 use crate::regions::messages::Answered;
+use crate::regions::standby::ReplicaAsk;
 use crate::regions::{PATIENCE, Regions};
 use crate::shards::Shard;
 use crate::tasks::chain;
+
+/// How long a tail may wait for standbys. Then it is asked for again.
+const SECURE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Why a step is not answered as asked.
 enum NotAnswered {
@@ -90,7 +95,47 @@ impl Regions {
                 self.take_home(group, &account, (&placement, way, head)).await?;
                 MoveAnswer::Presence(presence_of(group, &account))
             }
+            MoveAsk::Look { tenant } => {
+                // Order matters: whoever asks knows of news that this node may lack.
+                let looking = self.directory.refresh(&tenant, Instant::now() + PATIENCE);
+                looking.await.map_err(|error| NotAnswered::NotNow(chain(&error)))?;
+                self.directory.look_again(&tenant);
+                MoveAnswer::Left(0)
+            }
+            MoveAsk::Arriving { tenant } => {
+                let arriving = arrivals_of(group, &tenant).len();
+                MoveAnswer::Left(u64::try_from(arriving).unwrap_or(u64::MAX))
+            }
+            MoveAsk::Tails { tenant } => {
+                self.secure_all(group, &tenant).await?;
+                MoveAnswer::Tails(tails_of(group, &tenant))
+            }
+            MoveAsk::Tail { account, placement, epoch, after } => {
+                self.directory.learn(&account.tenant, &placement);
+                step_down(group, &placement, std::slice::from_ref(&account)).await?;
+                MoveAnswer::Tail(tail_page(group, &account, (epoch, after)).await?)
+            }
+            MoveAsk::BookTail { account, page } => {
+                // A part that is not taken leaves the tail where it was, which tells.
+                self.ask_own(&account, Operation::BookTail(page)).await?;
+                self.secure_all(group, &account.tenant).await?;
+                let mut tails = tails_of(group, &account.tenant);
+                tails.retain(|tail| tail.account == account);
+                MoveAnswer::Tails(tails)
+            }
         })
+    }
+
+    /// Waits until the standbys have what is known of a tenant here: what nobody asks a lost home again
+    /// for, the next home has to know as well (R1).
+    async fn secure_all(&self, group: &Group<Ledger>, tenant: &TenantId) -> Done<()> {
+        let Some(index) = group.applied_index() else { return Ok(()) };
+        let deadline = Instant::now() + SECURE_PATIENCE;
+        for SourceAccount { account, .. } in accounts_of(group, tenant) {
+            let secured = self.watch(&account).secure(&account, index, deadline).await;
+            secured.map_err(|error| NotAnswered::NotNow(chain(&error)))?;
+        }
+        Ok(())
     }
 
     /// Stops a tenant's accounts.
@@ -124,6 +169,43 @@ impl Regions {
                 tracing::debug!(tenant, %rejection, "an account did not take a step of a move");
                 Ok(false)
             }
+        }
+    }
+
+    /// Answers whoever takes over from a lost home, with what this node has of it.
+    pub(in crate::regions) async fn answer_replica(
+        &self,
+        (home, shard): (Region, Shard),
+        (tenant, placement): (&TenantId, &TenantPlacement),
+        ask: ReplicaAsk,
+    ) -> Answered {
+        let Some(replicas) = &self.replicas else {
+            return Answered::NotNow { reason: "nothing is followed here".to_owned() };
+        };
+        let whole = match replicas.freeze((home, shard), (tenant, placement)).await {
+            Ok(whole) => whole,
+            Err(reason) => return Answered::NotNow { reason },
+        };
+        let (account, place) = match ask {
+            ReplicaAsk::Accounts if whole.machine.has_left_for(tenant, placement.epoch) => {
+                let (name, epoch) = (tenant.as_str(), placement.epoch.0);
+                tracing::error!(tenant = name, epoch, %home, "a replica has left with the lost home");
+                return Answered::NotNow { reason: "the replica has left".to_owned() };
+            }
+            ReplicaAsk::Accounts => {
+                return Answered::Move(MoveAnswer::Accounts(accounts_in(&whole.machine, tenant)));
+            }
+            ReplicaAsk::Part { account, place } => (account, place),
+        };
+        let states = Arc::clone(&self.moves.states);
+        let reading = tokio::task::spawn_blocking(move || {
+            let Some(account) = whole.machine.account(&account).cloned() else { return Ok(None) };
+            states.next_part(&account, place, whole.history()).map(Some)
+        });
+        match reading.await {
+            Ok(Ok(part)) => Answered::Move(MoveAnswer::Part(part)),
+            Ok(Err(error)) => Answered::NotNow { reason: chain(&error) },
+            Err(error) => Answered::NotNow { reason: chain(&error) },
         }
     }
 
@@ -226,6 +308,10 @@ impl Regions {
 }
 
 fn accounts_of(group: &Group<Ledger>, tenant: &TenantId) -> Vec<SourceAccount> {
+    group.view(|ledger, _| accounts_in(ledger, tenant))
+}
+
+fn accounts_in(ledger: &Ledger, tenant: &TenantId) -> Vec<SourceAccount> {
     let shown = |account: &Arc<Account>| {
         let head = account.head();
         SourceAccount {
@@ -235,7 +321,37 @@ fn accounts_of(group: &Group<Ledger>, tenant: &TenantId) -> Vec<SourceAccount> {
             stopped: account.stopped(),
         }
     };
-    group.view(|ledger, _| ledger.accounts_of(tenant).map(shown).collect())
+    ledger.accounts_of(tenant).map(shown).collect()
+}
+
+fn tails_of(group: &Group<Ledger>, tenant: &TenantId) -> Vec<OpenTail> {
+    let shown = |account: &Arc<Account>| {
+        let name = account.name().clone();
+        let open = |tail: &Tail| OpenTail {
+            account: name.clone(),
+            from: tail.from,
+            epoch: tail.epoch,
+            booked: tail.booked,
+        };
+        account.tails().map(open).collect::<Vec<_>>()
+    };
+    group.view(|ledger, _| ledger.accounts_of(tenant).flat_map(shown).collect())
+}
+
+/// What a home that was lost had decided after an entry. Reads its history.
+async fn tail_page(
+    group: &Group<Ledger>,
+    account: &AccountName,
+    (epoch, after): (Epoch, Booked),
+) -> Done<Option<TailPage>> {
+    let (ledger, history, account) = (group.machine(), group.history(), account.clone());
+    let reading =
+        tokio::task::spawn_blocking(move || ledger.tail_after(&account, epoch, after, &history));
+    match reading.await {
+        Ok(Ok(page)) => Ok(page),
+        Ok(Err(error)) => Err(NotAnswered::NotNow(chain(&error))),
+        Err(error) => Err(NotAnswered::NotNow(chain(&error))),
+    }
 }
 
 fn arrivals_of(

@@ -10,7 +10,7 @@
 
 use std::time::Instant;
 
-use purser_ledger::{AccountName, Departure, ImportPart};
+use purser_ledger::{AccountName, Booked, Departure, ImportPart};
 use purser_types::{Region, Sequence};
 
 use super::messages::{MoveAnswer, MoveAsk, Obstacle, Part, Place, Presence};
@@ -101,6 +101,17 @@ impl Copying {
         match self.presence {
             Presence::AtHome { epoch } => departure.epoch < epoch,
             Presence::Arriving(arriving) => arriving.is_whole(departure),
+            Presence::Absent => false,
+        }
+    }
+
+    /// Whether it is there up to an entry, with all that was refused until then, or at home there already.
+    pub(super) fn is_up_to(&self, head: Booked) -> bool {
+        match self.presence {
+            Presence::AtHome { .. } => true,
+            Presence::Arriving(arriving) => {
+                arriving.head == head && arriving.memory_at == Some(head.sequence)
+            }
             Presence::Absent => false,
         }
     }

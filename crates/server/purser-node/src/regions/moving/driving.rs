@@ -174,7 +174,17 @@ impl Regions {
         placement: &TenantPlacement,
     ) -> Result<(), MoveError> {
         let accounts = self.accounts_here(tenant).await?;
-        let old = accounts.into_iter().filter(|(_, account)| account.epoch < placement.epoch);
+        let old: Vec<_> =
+            accounts.into_iter().filter(|(_, account)| account.epoch < placement.epoch).collect();
+        // Order matters: a standby that still follows would step down with this home, and could not take
+        // over any more.
+        if placement.beginning == Beginning::FailedOver
+            && !old.is_empty()
+            && !self.is_home_as_placed(tenant, placement).await?
+        {
+            return Err(MoveError::NotYet);
+        }
+        let old = old.into_iter();
         let seeing_off =
             old.map(|(shard, account)| self.see_off(tenant, placement, (shard, account)));
         let seen_off = join_all(seeing_off).await;
@@ -189,6 +199,21 @@ impl Regions {
         seen_off.into_iter().find_map(Result::err).map_or(Ok(()), Err)
     }
 
+    /// Has accounts here step down that are to be brought home again.
+    pub(super) async fn step_down_here(
+        &self,
+        tenant: &TenantId,
+        placement: &TenantPlacement,
+        old: Vec<(Shard, SourceAccount)>,
+    ) -> Result<(), MoveError> {
+        if old.is_empty() {
+            return Ok(());
+        }
+        let accounts = old.into_iter().map(|(_, account)| account.account).collect();
+        let (tenant, placement) = (tenant.clone(), placement.clone());
+        self.have_done(&MoveAsk::StepDown { tenant, placement, accounts }).await
+    }
+
     /// Makes sure that an account is at home elsewhere. Gives its name then.
     async fn see_off(
         &self,
@@ -197,7 +222,8 @@ impl Regions {
         (shard, here): (Shard, SourceAccount),
     ) -> Result<AccountName, MoveError> {
         let account = here.account.clone();
-        // What a lost home has decided besides is its tail: it decides no more.
+        // What a lost home has decided besides is its tail: it decides no more. What the new home does not
+        // know was never answered.
         if placement.beginning == Beginning::FailedOver {
             return Ok(account);
         }
@@ -272,7 +298,7 @@ impl Regions {
     }
 
     /// The accounts of a tenant that are at home in this region.
-    async fn accounts_here(
+    pub(super) async fn accounts_here(
         &self,
         tenant: &TenantId,
     ) -> Result<Vec<(Shard, SourceAccount)>, MoveError> {
@@ -285,9 +311,18 @@ impl Regions {
         ask: &MoveAsk,
         deadline: Instant,
     ) -> Result<Vec<(Shard, SourceAccount)>, MoveError> {
-        let own = self.links.own();
+        self.ask_all_in(self.links.own(), ask, deadline).await
+    }
+
+    /// Asks all shards of a region which accounts they have.
+    pub(super) async fn ask_all_in(
+        &self,
+        region: Region,
+        ask: &MoveAsk,
+        deadline: Instant,
+    ) -> Result<Vec<(Shard, SourceAccount)>, MoveError> {
         let asking = self.all_shards().map(|shard| async move {
-            match self.ask_move((own, shard), ask.clone(), deadline).await? {
+            match self.ask_move((region, shard), ask.clone(), deadline).await? {
                 MoveAnswer::Accounts(accounts) => Ok((shard, accounts)),
                 _ => Err(MoveError::Foreign),
             }

@@ -4,9 +4,9 @@
 //! asked does what is still to be done of it.
 
 use minicbor::{Decode, Encode};
-use purser_ledger::{AccountName, Booked, Departure, ImportPart, ImportProgress, Way};
+use purser_ledger::{AccountName, Booked, Departure, ImportPart, ImportProgress, TailPage, Way};
 use purser_placement::TenantPlacement;
-use purser_types::{Epoch, Sequence, TenantId};
+use purser_types::{Epoch, Region, Sequence, TenantId};
 
 /// A step of a move.
 #[derive(Debug, Clone, Encode, Decode)]
@@ -99,6 +99,53 @@ pub(crate) enum MoveAsk {
         #[n(3)]
         head: Booked,
     },
+    /// To a shard of a region that takes over: how many of the tenant's accounts are not home yet.
+    #[n(8)]
+    Arriving {
+        /// Whose.
+        #[n(0)]
+        tenant: TenantId,
+    },
+    /// To a shard of the home: which tails of lost homes are open.
+    #[n(9)]
+    Tails {
+        /// Whose.
+        #[n(0)]
+        tenant: TenantId,
+    },
+    /// To a shard of a lost home that is heard of again: what comes next of its tail.
+    #[n(10)]
+    Tail {
+        /// Which account.
+        #[n(0)]
+        account: AccountName,
+        /// Where its home is: the lost one steps down first.
+        #[n(1)]
+        placement: TenantPlacement,
+        /// The lost home's last epoch.
+        #[n(2)]
+        epoch: Epoch,
+        /// The last of its entries that is known.
+        #[n(3)]
+        after: Booked,
+    },
+    /// To a shard of the home: book a part of a tail.
+    #[n(11)]
+    BookTail {
+        /// Which account.
+        #[n(0)]
+        account: AccountName,
+        /// The part.
+        #[n(1)]
+        page: TailPage,
+    },
+    /// To the first shard: look at the tenant, of which Placement says something new.
+    #[n(12)]
+    Look {
+        /// Whose.
+        #[n(0)]
+        tenant: TenantId,
+    },
 }
 
 /// How much of an account a destination has: from where its source is to go on.
@@ -149,9 +196,33 @@ pub(crate) enum MoveAnswer {
         #[n(1)]
         refused: Option<Obstacle>,
     },
-    /// To [`MoveAsk::Settle`] and [`MoveAsk::StepDown`]: how many accounts could not follow.
+    /// To [`MoveAsk::Settle`] and [`MoveAsk::StepDown`]: how many accounts could not follow. To
+    /// [`MoveAsk::Arriving`]: how many there are. To [`MoveAsk::Look`]: nothing.
     #[n(4)]
     Left(#[n(0)] u64),
+    /// To [`MoveAsk::Tails`] and [`MoveAsk::BookTail`].
+    #[n(5)]
+    Tails(#[n(0)] Vec<OpenTail>),
+    /// To [`MoveAsk::Tail`]; nothing if the entry was never there, or the account has not stepped down.
+    #[n(6)]
+    Tail(#[n(0)] Option<TailPage>),
+}
+
+/// A tail that is neither booked to its end nor written off.
+#[derive(Debug, Clone, Encode, Decode)]
+pub(crate) struct OpenTail {
+    /// Of which account.
+    #[n(0)]
+    pub(crate) account: AccountName,
+    /// The lost home.
+    #[n(1)]
+    pub(crate) from: Region,
+    /// Its last epoch.
+    #[n(2)]
+    pub(crate) epoch: Epoch,
+    /// The last of its entries that is booked.
+    #[n(3)]
+    pub(crate) booked: Booked,
 }
 
 /// An account at home in a shard.

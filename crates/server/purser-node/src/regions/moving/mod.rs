@@ -16,6 +16,7 @@ mod answering;
 mod copying;
 mod driving;
 mod messages;
+mod promoting;
 mod source;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,13 +27,14 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use purser_ledger::AccountName;
-use purser_placement::{Operation, PlacementState, Refusal, TenantPlacement};
+use purser_placement::{Beginning, Operation, PlacementState, Refusal, TenantPlacement};
 use purser_raft::Role;
 use purser_types::{Epoch, Region, TenantId, Unit};
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
+pub(in crate::regions) use self::messages::Place;
 pub(crate) use self::messages::{MoveAnswer, MoveAsk};
 use self::source::States;
 use super::Regions;
@@ -57,7 +59,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// How many tenants are tended at once. A region that is drained moves all of its tenants, and each
 /// brings some kilobytes over in the usual case, so the link is what limits it and not this.
-const TENDED_MAX: usize = 16;
+pub(super) const TENDED_MAX: usize = 16;
 
 /// What a node keeps in mind of moves.
 pub(super) struct Moves {
@@ -140,6 +142,19 @@ impl Regions {
     /// The account by whose shard it is told who tends a tenant.
     pub(crate) fn first_account(tenant: &TenantId) -> AccountName {
         AccountName { tenant: tenant.clone(), unit: Unit::credits() }
+    }
+
+    /// Has whoever tends a tenant look at it.
+    pub(crate) async fn have_tended(
+        &self,
+        tenant: &TenantId,
+        deadline: Instant,
+    ) -> Result<(), MoveError> {
+        let ask = MoveAsk::Look { tenant: tenant.clone() };
+        match self.ask_move((self.links.own(), self.first_shard(tenant)), ask, deadline).await? {
+            MoveAnswer::Left(_) => Ok(()),
+            _ => Err(MoveError::Foreign),
+        }
     }
 
     /// Begins a move of a tenant's home from here, unless one is under way to the same region, and waits
@@ -253,6 +268,9 @@ impl Regions {
         let is_here = placement.home == self.links.own();
         let tending = match placement.state {
             PlacementState::Moving { to } if is_here => self.drive(&tenant, &placement, to).await,
+            _ if is_here && placement.beginning == Beginning::FailedOver => {
+                self.take_over(&tenant, &placement).await
+            }
             _ if is_here => self.settle_here(&tenant, &placement).await,
             _ => self.leave(&tenant, &placement).await,
         };
@@ -260,7 +278,17 @@ impl Regions {
             Ok(()) => (tenant, true),
             Err(error) => {
                 let (name, reason) = (tenant.as_str(), chain(&error));
-                tracing::debug!(tenant = name, reason, "a move is not at its end yet");
+                match error {
+                    // Somebody has to look at that: the tenant has no home meanwhile.
+                    MoveError::Gone | MoveError::Refused | MoveError::Foreign => {
+                        tracing::error!(
+                            tenant = name,
+                            reason,
+                            "a home cannot come to where it is to be"
+                        );
+                    }
+                    _ => tracing::debug!(tenant = name, reason, "a move is not at its end yet"),
+                }
                 (tenant, false)
             }
         }
@@ -270,7 +298,7 @@ impl Regions {
         self.groups.shard_of(&Self::first_account(tenant))
     }
 
-    fn leads(&self, shard: Shard) -> bool {
+    pub(super) fn leads(&self, shard: Shard) -> bool {
         self.groups.of_shard(shard).is_some_and(|group| group.status().role == Role::Leader)
     }
 

@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn refusals_are_copied_bit_by_bit_ahead_and_then_what_is_new() {
         let (mut us, mut eu) = (Site::default(), Site::default());
-        let open = Open { home: region("us"), policy: Policy::default() };
+        let open = Open { home: region("us"), policy: Policy::default(), epoch: None };
         us.ask("open", Operation::Open(open)).unwrap();
         let first = PARTS_MAX * ImportPart::COUNT_MAX + 100;
         (0..first).for_each(|number| us.refuse(&format!("first-{number}")));
@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn another_leader_begins_the_memory_anew() {
         let (mut us, mut eu) = (Site::default(), Site::default());
-        let open = Open { home: region("us"), policy: Policy::default() };
+        let open = Open { home: region("us"), policy: Policy::default(), epoch: None };
         us.ask("open", Operation::Open(open)).unwrap();
         us.refuse("first");
         let mut place = Place::default();

@@ -11,6 +11,7 @@
 //! has booked, until when the lease runs. A new leader begins with a report that asks. Not here: which
 //! call may be decided in the region (`spend`).
 
+mod covering;
 mod notes;
 mod report;
 mod spend;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use purser_ledger::{Account, Demand, DemandReport};
+use purser_ledger::{Account, Cover, Demand, DemandReport, Identity, Rejection};
 use purser_types::{Credits, Generation, Region, Sequence, Span};
 use tokio::sync::Notify;
 
@@ -26,8 +26,6 @@ pub(super) struct BookNotes {
     pub(super) demand: Demand,
     /// What was last reported of it.
     pub(super) told: DemandReport,
-    /// How often something was reported of it.
-    pub(super) reports: u64,
     /// How far home has booked; nothing until it has said so.
     pub(super) booked: Option<Sequence>,
     /// Whether home is done with the allocation.
@@ -39,8 +37,16 @@ pub(super) struct BookNotes {
     /// What there was after the last grant.
     pub(super) filled: Credits,
     pub(super) reported_at: Option<Span>,
+    /// Operations that wait for home to cover them, and home's no once it has said so.
+    pub(super) covers: BTreeMap<Identity, Wanted>,
     /// What the book had been granted when it was last looked at.
     pub(super) granted: Credits,
+}
+
+/// What home is asked for one operation.
+pub(super) struct Wanted {
+    pub(super) cover: Cover,
+    pub(super) refusal: Option<Rejection>,
 }
 
 impl BookNotes {
@@ -48,15 +54,21 @@ impl BookNotes {
         Self {
             demand: Demand::new(used(book), now),
             told: DemandReport::default(),
-            reports: 0,
             booked: None,
             is_closed: false,
             lease_until: None,
             low_water: Credits::ZERO,
             filled: book.right(),
             reported_at: None,
+            covers: BTreeMap::new(),
             granted: Credits::ZERO,
         }
+    }
+
+    /// What home is to be asked.
+    pub(super) fn wanted(&self) -> Vec<Cover> {
+        let unanswered = self.covers.values().filter(|wanted| wanted.refusal.is_none());
+        unanswered.map(|wanted| wanted.cover.clone()).collect()
     }
 
     /// A grant has come, or was there from the start.

@@ -190,11 +190,10 @@ impl Outpost {
             let (voucher, answered, ..) = book.voucher_heard().unwrap_or_default();
             let noted = notes.entry(book.name().clone()).or_default().book(book, now);
             noted.told = noted.demand.report(used(book), now);
-            noted.reports += 1;
             noted.low_water = noted.told.low_water(refill, noted.filled);
             noted.reported_at = Some(now);
-            let (account, demand) = (book.name().clone(), noted.told);
-            AccountReport { account, report, voucher, answered, demand }
+            let (account, demand, covers) = (book.name().clone(), noted.told, noted.wanted());
+            AccountReport { account, report, voucher, answered, demand, covers }
         });
         with_demand.collect()
     }
@@ -233,7 +232,8 @@ impl Outpost {
         for book in ledger.allocations() {
             let Some((mode, recall)) = book.standing_orders() else { continue };
             let gives = matches!(mode, Mode::Strict | Mode::Ending);
-            let is_idle = !gives || (book.balance().available.is_zero() && mode == Mode::Strict);
+            let is_idle = !gives || (book.free().is_zero() && mode == Mode::Strict);
+            let is_idle = is_idle && self.unwanted_covers(book).is_empty();
             if book.book_phase() != Some(BookPhase::Open) || (recall.is_none() && is_idle) {
                 continue;
             }

@@ -140,32 +140,6 @@ impl Outpost {
         }
     }
 
-    /// A hold or charge of this region needs more than its book may spend: home is asked for it at once.
-    /// Returns after how many reports that was; with that number it is not counted twice before it is told.
-    pub(crate) fn want(
-        &self,
-        account: &AccountName,
-        generation: Generation,
-        (short_by, home): (Credits, Region),
-        wanted: Option<u64>,
-    ) -> Option<u64> {
-        let now = self.now();
-        let book = self.group.view(|ledger, _| ledger.book(account, generation).cloned())?;
-        let mut notes = self.notes();
-        let known = notes.entry(account.clone()).or_default();
-        known.is_asking = true;
-        let noted = known.book(&book, now);
-        let reports = noted.reports;
-        if wanted != Some(reports) {
-            // What is wanted counts from nothing, as a call's cost does.
-            let needed = book.right().checked_add(short_by).unwrap_or(Credits::MAX);
-            noted.demand.wanted(needed, now);
-        }
-        drop(notes);
-        self.report_soon(home);
-        Some(reports)
-    }
-
     /// The bound that home last stated for an account.
     pub(crate) fn bound(&self, account: &AccountName) -> Option<Credits> {
         self.notes().get(account)?.bound

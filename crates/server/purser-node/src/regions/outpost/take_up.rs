@@ -8,7 +8,7 @@ use purser_ledger::{
 use purser_types::{Credits, Generation, Region, Span};
 
 use super::Outpost;
-use crate::regions::messages::{Answered, Told, Vouchers};
+use crate::regions::messages::{Answered, NotCovered, Told, Vouchers};
 use crate::tasks::chain;
 
 impl Outpost {
@@ -39,7 +39,7 @@ impl Outpost {
 
     /// Takes up what home says of one allocation; whether home should hear of it at once.
     async fn take_up_one(&self, home: Region, told: Told, sent: Option<Span>) -> bool {
-        let Told { account, owner, booked, voucher, bound, is_closed } = told;
+        let Told { account, owner, booked, voucher, bound, is_closed, not_covered } = told;
         if owner.region != self.links.own() {
             tracing::warn!(%home, "a voucher is for another region");
             return false;
@@ -82,6 +82,11 @@ impl Outpost {
                 noted.lease_until = noted.lease_until.max(Some(until));
             }
             noted.note_grant(&book, refill);
+            for NotCovered { asked, refusal } in not_covered {
+                if let Some(wanted) = noted.covers.get_mut(&asked) {
+                    wanted.refusal = Some(refusal);
+                }
+            }
         }
         known.note_answered();
         is_urgent
@@ -156,12 +161,20 @@ impl Outpost {
         let Some((mode, recall)) = orders else { return false };
         let mut has_given = false;
         if let Some(Recall { number, keep }) = recall {
-            let give = Operation::Return(Return { keep, recall: number });
+            let give = Operation::Return(Return::free(keep, number));
             has_given |= self.try_own(account, generation, give).await;
         }
         if matches!(mode, Mode::Strict | Mode::Ending) {
-            let give = Operation::Return(Return { keep: Credits::ZERO, recall: 0 });
+            let give = Operation::Return(Return::free(Credits::ZERO, 0));
             has_given |= self.try_own(account, generation, give).await;
+        }
+        let covers = self.group.view(|ledger, _| {
+            let book = ledger.book(account, generation);
+            book.map(|book| self.unwanted_covers(book)).unwrap_or_default()
+        });
+        if !covers.is_empty() {
+            let give = Return { covers, ..Return::free(Credits::MAX, 0) };
+            has_given |= self.try_own(account, generation, Operation::Return(give)).await;
         }
         if mode == Mode::Ending {
             has_given |= self.try_own(account, generation, Operation::Finish).await;

@@ -39,7 +39,7 @@ pub(super) fn account(number: u32) -> AccountName {
 /// Opens an account.
 pub(super) fn open(account: &AccountName) -> Command {
     let home = Region::parse("bench").expect("letters are a region's name");
-    command(account, None, Operation::Open(Open { home, policy: Policy::default() }))
+    command(account, None, Operation::Open(Open { home, policy: Policy::default(), epoch: None }))
 }
 
 /// Funds an account with one lot that never ends.

@@ -1,0 +1,73 @@
+//! What the golden tests pin about the home: moves, losses, tails.
+
+use std::collections::BTreeMap;
+
+use purser_ledger::Confirm;
+use purser_ledger::{
+    Command, Departure, EntrylessDecision, HoldNumber, Import, ImportPart, KeyMemory, Operation,
+    Rejection, Stay, StepDown, Tail, TailPage, TakeHome, Way, WriteOffTail,
+};
+use purser_types::{Epoch, Region};
+
+use super::{account, at, booked, credits, hold_number, lot, owner, sequence};
+
+/// Those about the home, which come after the others.
+pub(super) fn home_operations() -> Vec<Operation> {
+    vec![
+        Operation::Stop(departure()),
+        Operation::Stay(Stay { epoch: Epoch(3) }),
+        Operation::BookTail(TailPage {
+            epoch: Epoch(2),
+            entries: vec![vec![1, 2, 3].into()],
+            is_last: true,
+        }),
+        Operation::WriteOffTail(WriteOffTail { epoch: Epoch(2), confirm: Confirm(sequence(9)) }),
+    ]
+}
+
+/// One of each step of a move.
+pub(super) fn moves() -> Vec<(&'static str, Command)> {
+    let import = |part| Command::Import(Import { account: account(), part });
+    let memory =
+        |decision| KeyMemory { key: [1; 16], fingerprint: [2; 16], until: at(900), decision };
+    let refused = EntrylessDecision::Refused(Box::new(Rejection::HoldNotFound));
+    let lot = Box::new(lot());
+    let existing = EntrylessDecision::Existing { entry: sequence(2), last: sequence(7), lot };
+    let (pairs, complete_at) = (vec![memory(refused), memory(existing)], Some(sequence(9)));
+    let (home, epoch) = (owner().region, Epoch(3));
+    let take_home = |way| {
+        let (account, head) = (account(), booked());
+        Command::TakeHome(TakeHome { account, home, epoch, way, head })
+    };
+    let from = Region::parse("us").unwrap();
+    vec![
+        ("import_entries", import(ImportPart::Entries(vec![vec![1, 2, 3].into()]))),
+        ("import_memory", import(ImportPart::Memory { pairs, complete_at })),
+        ("import_abandon", import(ImportPart::Abandon)),
+        ("take_home_moved", take_home(Way::Moved)),
+        ("take_home_failed_over", take_home(Way::FailedOver { from })),
+        ("step_down", Command::StepDown(StepDown { account: account(), home, epoch })),
+    ]
+}
+
+pub(super) fn departure() -> Departure {
+    Departure { epoch: Epoch(2), to: owner().region }
+}
+
+/// A tail with something in every field.
+pub(super) fn tail() -> Tail {
+    Tail {
+        from: owner().region,
+        epoch: Epoch(2),
+        forked_at: sequence(7),
+        quarantine: credits(20),
+        booked: booked(),
+        counted: credits(15),
+        debited: credits(5),
+        matched: credits(4),
+        unanswered: credits(3),
+        held: credits(2),
+        again: BTreeMap::from([(HoldNumber(sequence(8)), hold_number())]),
+        stand_ins: BTreeMap::from([(hold_number(), 1)]),
+    }
+}
