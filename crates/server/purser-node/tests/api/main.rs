@@ -12,6 +12,7 @@ mod clusters;
 mod description;
 mod drains;
 mod failovers;
+mod faults;
 mod inputs;
 mod keys;
 mod lists;

@@ -94,7 +94,7 @@ pub(crate) struct Unusual {
     pub(crate) others_api: Option<SocketAddr>,
     /// What callers may take up.
     pub(crate) limits: Option<LimitSettings>,
-    /// Where the nodes stand, each in a region of its own, if not all in one.
+    /// Where each node stands, those of a region one after the other, if not all are in one.
     pub(crate) regions: Option<&'static [&'static str]>,
     /// With each home the region that stands by for it.
     pub(crate) standbys: &'static [(&'static str, &'static str)],
@@ -166,6 +166,13 @@ impl Cluster {
         self.nodes[place].kill().await;
     }
 
+    /// Kills the node at `place` and starts it again without its data.
+    pub(crate) async fn lose_storage(&mut self, place: usize) {
+        self.lose(place).await;
+        std::fs::remove_dir_all(&self.settings[place].data_dir).unwrap();
+        self.bring_back(place).await;
+    }
+
     /// Kills the node at `place` and starts it again from its data.
     pub(crate) async fn crash(&mut self, place: usize) {
         self.lose(place).await;
@@ -190,8 +197,16 @@ impl Cluster {
         Self::start_connected(unusual).await
     }
 
+    /// A cluster with three nodes in `us`, three in `eu` and one in `ap`.
+    pub(crate) async fn of_large_regions() -> Self {
+        let regions: &[&str] = &["us", "us", "us", "eu", "eu", "eu", "ap"];
+        let unusual = Unusual { regions: Some(regions), ..Unusual::default() };
+        Self::start_connected(unusual).await
+    }
+
     async fn start_connected(unusual: Unusual) -> Self {
-        let cluster = Self::start_unusual(3, unusual).await;
+        let count = unusual.regions.map_or(1, <[_]>::len);
+        let cluster = Self::start_unusual(u64::try_from(count).unwrap(), unusual).await;
         for node in &cluster.nodes {
             node.connected().await;
         }
@@ -359,11 +374,13 @@ pub(crate) fn region(name: &str) -> Region {
 }
 
 fn region_settings(regions: &[&str], standbys: &[(&str, &str)]) -> RegionSettings {
-    let numbered = regions.iter().zip(0_u16..);
+    let mut nodes: Vec<_> = regions.iter().zip((1..).map(NodeId)).collect();
+    nodes.dedup_by_key(|(name, _)| *name);
+    let numbered = nodes.iter().zip(0_u16..);
     let number = |number| RegionNumber::from_u16(number).unwrap();
     RegionSettings {
-        numbers: numbered.map(|(name, it)| (region(name), number(it))).collect(),
-        placement_voters: (1..=u64::try_from(regions.len()).unwrap()).map(NodeId).collect(),
+        numbers: numbered.map(|((name, _), it)| (region(name), number(it))).collect(),
+        placement_voters: nodes.iter().map(|(_, node)| *node).collect(),
         voucher_key: VoucherKey::of(b"only for tests"),
         standbys: standbys.iter().map(|(home, to)| (region(home), [region(to)].into())).collect(),
         standby_silence: RegionSettings::STANDBY_SILENCE,

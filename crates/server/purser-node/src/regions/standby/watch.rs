@@ -413,12 +413,18 @@ impl Watch {
         {
             return false;
         }
-        let state = self.state.borrow().clone();
-        let is_followed = state.standbys.get(&standby) == Some(&Following::Acknowledges);
-        let written = self.group.applied_index();
-        let acknowledged = self.group.acknowledged_index(*node);
-        // Order matters: the term is looked at last.
-        is_followed && acknowledged.is_some() && acknowledged >= written && self.is_current(&state)
+        let mut seen = self.state.subscribe();
+        let state = seen.borrow_and_update().clone();
+        if state.standbys.get(&standby) != Some(&Following::Acknowledges) {
+            return false;
+        }
+        // Order matters: what is answered from here on waits for the standby, so it has to have what there
+        // is now. The term is looked at last.
+        let Some(written) = self.group.applied_index() else { return false };
+        let deadline = Instant::now() + PATIENCE;
+        self.group.acknowledged(*node, written, deadline).await.is_ok()
+            && !seen.has_changed().unwrap_or(true)
+            && self.is_current(&state)
     }
 }
 
