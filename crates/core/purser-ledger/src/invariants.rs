@@ -125,8 +125,10 @@ fn lots_add_up(account: &Account) -> Result<(), Violation> {
         |part: fn(&Lot) -> Credits| total(account.lots.iter().map(|(_, lot)| part(lot)));
     let balance = &account.balance;
     let on_credit = owed_under_covers(account);
-    // What is owed was used, or is out under a cover, though no lot has paid for it. A region's debt may be held as well, and
-    // what home settled of it came from no lot of the region's either.
+    // What a region keeps of the covers that it has forgotten counts with its lots.
+    let past = account.region_side().map(|region| region.past_covers).unwrap_or_default();
+    // What is owed was used, or is out under a cover, though no lot has paid for it. A region's debt may
+    // be held as well, and what home settled of it came from no lot of the region's either.
     let (taken_lots, taken, unpaid) = match &account.side {
         Side::Home(_) => {
             let held = ("held", over_lots(|lot| lot.held), total([balance.held]));
@@ -136,13 +138,16 @@ fn lots_add_up(account: &Account) -> Result<(), Violation> {
         }
         Side::Region(_) => {
             let lots = over_lots(|lot| lot.held).saturating_add(over_lots(|lot| lot.used));
-            let settled =
-                total([balance.granted]).saturating_sub(over_lots(|lot| lot.terms.amount));
+            let lots = lots.saturating_add(total([past.used]));
+            let given = over_lots(|lot| lot.terms.amount);
+            let given = given.saturating_add(total([past.used, past.returned]));
+            let settled = total([balance.granted]).saturating_sub(given);
             let unpaid = total([balance.debt]).saturating_add(settled);
             (lots, total([balance.held, balance.used]), (unpaid, None))
         }
     };
     let (unpaid, held) = unpaid;
+    let returned = over_lots(|lot| lot.returned).saturating_add(total([past.returned]));
     let out = total(balance.allocated.values().copied());
     let sums = [
         ("pending", over_lots(|lot| lot.waiting), total([balance.pending])),
@@ -150,7 +155,7 @@ fn lots_add_up(account: &Account) -> Result<(), Violation> {
         ("taken and paid", taken_lots, taken.saturating_sub(unpaid)),
         ("expired", over_lots(|lot| lot.expired), total([balance.expired])),
         ("voided", over_lots(|lot| lot.voided), total([balance.voided])),
-        ("returned", over_lots(|lot| lot.returned), total([balance.returned])),
+        ("returned", returned, total([balance.returned])),
         ("allocated", over_lots(|lot| lot.allocated), out.saturating_sub(on_credit)),
     ];
     let sums = sums.into_iter().chain(held);

@@ -1,5 +1,6 @@
 //! A group's ledger: its accounts, and the machine that consensus hosts.
 
+mod departed;
 mod marks;
 mod moving;
 mod overview;
@@ -15,13 +16,15 @@ use purser_types::{
     OperationId, Stamped,
 };
 
+use self::departed::Departed;
 pub(crate) use self::marks::Mark;
 use self::marks::Marks;
 pub(crate) use self::moving::Arrival;
 pub use self::overview::Overspend;
 use self::overview::{Overview, Part};
 use crate::account::{
-    Account, AccountNumber, Digested, Piece, Scribe, pieces_of_gone, pieces_of_marks,
+    Account, AccountNumber, Digested, Piece, Scribe, pieces_of_departed, pieces_of_gone,
+    pieces_of_marks,
 };
 use crate::answer::{Answer, Outcome};
 use crate::codec;
@@ -45,6 +48,8 @@ pub struct Ledger {
     agenda: CowMap<(LogTime, AccountNumber), ()>,
     /// Calls that this region has passed on to home.
     marks: Marks,
+    /// What accounts remembered that are not here any more.
+    departed: Departed,
     overview: Overview,
     /// Accounts that are being taken over from other groups: a few at a time.
     arrivals: BTreeMap<AccountName, Arrival>,
@@ -134,6 +139,7 @@ impl Ledger {
     ) -> Result<Answer, ApplyError> {
         self.log_time = self.log_time.max(now);
         self.marks.forget(self.log_time);
+        self.departed.forget(self.log_time);
         let mut scribe = Scribe { history, operation };
         match command {
             Command::Account { account, items, generation } => {
@@ -303,8 +309,10 @@ impl Machine for Ledger {
             account.pieces(arrival)
         });
         let marks = pieces_of_marks(self.marks.pairs());
+        let departed = pieces_of_departed(self.departed.all());
         let gone = pieces_of_gone(self.gone.clone());
-        Box::new(codec::pack(std::iter::once(preamble).chain(marks).chain(gone).chain(pieces)))
+        let of_group = marks.chain(departed).chain(gone);
+        Box::new(codec::pack(std::iter::once(preamble).chain(of_group).chain(pieces)))
     }
 
     fn restore(chunks: &mut dyn Iterator<Item = Vec<u8>>) -> Result<Self, CorruptSnapshot> {
@@ -355,6 +363,10 @@ impl Restoring {
             (Piece::PassedOn(marks), _) => {
                 let marks = marks.into_iter().map(Digested::into_pair);
                 marks.for_each(|(call, kept)| self.ledger.marks.add(call, kept));
+                Ok(())
+            }
+            (Piece::Departed(name, number, keys), _) => {
+                self.ledger.departed.change((name, number), |ring| keys.restore(ring));
                 Ok(())
             }
             (piece, Some(account)) => account.add_piece(piece),

@@ -34,8 +34,8 @@ pub struct Voucher {
     /// All that was ever granted to the allocation, covers included.
     #[n(3)]
     pub granted: Credits,
-    /// The lots that it was granted from, and the covers that are not booked whole. All that there ever were add up to `granted`, but for what went to settle
-    /// overdraft that the region had used before.
+    /// The lots that it was granted from, and the covers that are not booked whole. All that there ever
+    /// were add up to `granted`, but for what went to settle overdraft that the region had used before.
     #[n(4)]
     pub lots: Vec<VoucherLot>,
     /// How much the region may spend beyond what it was granted.

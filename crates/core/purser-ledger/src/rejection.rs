@@ -382,6 +382,11 @@ pub enum Rejection {
     #[n(51)]
     #[error("no such tail of a lost home is open")]
     TailUnknown,
+    /// The allocation has as many covers as it may, or this one would be made of too many lots. Not
+    /// remembered: there is room once others are booked.
+    #[n(52)]
+    #[error("there is no room for another cover now")]
+    NoRoomForCover,
 }
 
 impl Rejection {
@@ -411,6 +416,7 @@ impl Rejection {
             | Self::VoucherContradicts
             | Self::HomeStopped { .. }
             | Self::HomeMoved { .. }
+            | Self::NoRoomForCover
             | Self::FinishBlocked { .. } => false,
             Self::TenantExists
             | Self::HoldNotFound

@@ -82,8 +82,9 @@ impl Unacknowledged {
     }
 }
 
-/// What an entry counts for under X: authorizes, charges, captures, late captures and reclaims of
-/// holds that home itself decides about, where they take anything. Nothing for an entry whose answer always waits.
+/// What an entry counts for under X: authorizes, charges, captures, late captures and reclaims of holds
+/// that home itself decides about, where they take anything. Nothing for an entry whose answer always
+/// waits.
 pub fn counted(entry: &Entry) -> Option<Credits> {
     let is_counted = matches!(
         entry.fact,

@@ -135,7 +135,8 @@ impl Account {
             // What a region has overdrawn is settled by home's grants.
             return Ok(repaid);
         }
-        while !self.balance.available.is_zero() {
+        // What is owed under covers counts as debt as well.
+        while !self.balance.available.is_zero() && !self.balance.debt.is_zero() {
             let oldest = self.debts.first().map(|(origin, debt)| (*origin, *debt));
             let cover = self.oldest_owed_cover();
             if let Some(cover) = cover.filter(|it| oldest.is_none_or(|(origin, _)| *it < origin)) {

@@ -53,8 +53,11 @@ impl Account {
         match &entry.fact {
             Fact::Opened { standing, epoch, .. } => {
                 self.standing = standing.clone();
-                if let Some((home, epoch)) = self.home_side_mut().zip(*epoch) {
-                    home.epoch = epoch;
+                // Most accounts never need a home side, and it is made where it is asked for.
+                if let Some(epoch) = epoch
+                    && let Some(home) = self.home_side_mut()
+                {
+                    home.epoch = *epoch;
                 }
             }
             Fact::PolicySet(standing)

@@ -44,12 +44,6 @@ impl Account {
         self.keys.get(key, now).is_some()
     }
 
-    /// What this book remembers under keys: their digests, those of the requests, and until when.
-    pub(crate) fn remembered(&self) -> impl Iterator<Item = (Digest16, Digest16, LogTime)> {
-        let pairs = self.keys.buckets().flat_map(|bucket| bucket.pairs.iter());
-        pairs.map(|(key, kept)| (*key, kept.value.fingerprint, kept.until))
-    }
-
     /// The answer that a request already has, if it has one at `now`.
     pub(super) fn recall(
         &self,

@@ -35,7 +35,9 @@ use purser_types::{
 pub(crate) use self::due::{Due, dues_of_lot, end_of_hold};
 use self::keys::receipt_of_existing;
 pub(crate) use self::keys::{Answering, request_key};
-pub(crate) use self::pieces::{Digested, Piece, pieces_of_gone, pieces_of_marks};
+pub(crate) use self::pieces::{
+    Digested, Piece, pieces_of_departed, pieces_of_gone, pieces_of_marks,
+};
 pub(crate) use self::scratch::Scratch;
 pub(crate) use self::undo::take_last;
 pub use self::view::{AsOf, CheckVerdict};
@@ -287,7 +289,7 @@ impl Account {
         let aborted = u32::try_from(refused.place).unwrap_or(u32::MAX);
         let mut outcomes = Vec::with_capacity(items.len());
         for (place, item) in items.iter().enumerate() {
-            outcomes.push(match self.recall(item.identity(), now, history)? {
+            outcomes.push(match self.answered_before(item, now, history)? {
                 _ if place == refused.place => refused.outcome.clone(),
                 Some(outcome) => outcome,
                 None => Outcome::refused(Rejection::BatchAborted { item: aborted }),
@@ -301,6 +303,19 @@ impl Account {
         Ok(outcomes)
     }
 
+    /// The answer that an item already has at `now`, from here or from the region that gave it.
+    fn answered_before(
+        &self,
+        item: &Item,
+        now: LogTime,
+        history: &dyn HistoryReader,
+    ) -> Result<Option<Outcome>, HistoryError> {
+        match self.recall(item.identity(), now, history)? {
+            Some(outcome) => Ok(Some(outcome)),
+            None => self.recall_undone(item, now, history),
+        }
+    }
+
     fn apply_item(
         &mut self,
         Asked { item, bar }: Asked<'_>,
@@ -308,10 +323,7 @@ impl Account {
         scribe: &mut Scribe<'_>,
     ) -> Result<Outcome, HistoryError> {
         let asked = item.identity();
-        if let Some(outcome) = self.recall(asked, now, &*scribe.history)? {
-            return Ok(outcome);
-        }
-        if let Some(outcome) = self.recall_undone(item, now, &*scribe.history)? {
+        if let Some(outcome) = self.answered_before(item, now, &*scribe.history)? {
             return Ok(outcome);
         }
         if let Some(refusal) = bar {

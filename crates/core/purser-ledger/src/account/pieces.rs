@@ -68,6 +68,26 @@ pub(crate) enum Piece {
     Gone(#[n(0)] Vec<(AccountName, AccountNumber, Gone)>),
     #[n(14)]
     Undone(#[n(0)] Interval, #[n(1)] Vec<Digested<AwayUndo>>),
+    /// Not of an account, but of the group: what stands before all accounts.
+    #[n(15)]
+    Departed(#[n(0)] AccountName, #[n(1)] AccountNumber, #[n(2)] KeysPart),
+}
+
+/// Some keys of one interval.
+#[derive(Encode, Decode)]
+pub(crate) struct KeysPart {
+    #[n(0)]
+    interval: Interval,
+    #[n(1)]
+    keys: Vec<Digested<Remembered>>,
+}
+
+impl KeysPart {
+    /// Adds them to a ring that is being rebuilt.
+    pub(crate) fn restore(self, ring: &mut TimeRing<Digest16, Remembered>) {
+        let pairs = self.keys.into_iter().map(Digested::into_pair);
+        ring.restore(self.interval.starts_at, self.interval.ends_at, pairs);
+    }
 }
 
 /// What an account has only one of.
@@ -198,7 +218,11 @@ impl Account {
     /// Adds a piece other than the header.
     pub(crate) fn add_piece(&mut self, piece: Piece) -> Result<(), CorruptSnapshot> {
         match piece {
-            Piece::Header(_) | Piece::PassedOn(_) | Piece::Arrival(_) | Piece::Gone(_) => {
+            Piece::Header(_)
+            | Piece::PassedOn(_)
+            | Piece::Arrival(_)
+            | Piece::Gone(_)
+            | Piece::Departed(..) => {
                 return Err(CorruptSnapshot("something else inside an account".into()));
             }
             Piece::Marks(pairs) => self.marks.extend(pairs),
@@ -237,10 +261,7 @@ impl Account {
             Piece::Ended(interval, pairs) => {
                 self.ended.restore(interval.starts_at, interval.ends_at, pairs);
             }
-            Piece::Keys(interval, keys) => {
-                let pairs = keys.into_iter().map(Digested::into_pair);
-                self.keys.restore(interval.starts_at, interval.ends_at, pairs);
-            }
+            Piece::Keys(interval, keys) => KeysPart { interval, keys }.restore(&mut self.keys),
         }
         Ok(())
     }
@@ -330,6 +351,23 @@ pub(crate) fn pieces_of_gone(
     cut(gone).map(|pairs| {
         let flat = pairs.into_iter().map(|((name, number), gone)| (name, number, gone));
         codec::encode(&Piece::Gone(flat.collect()))
+    })
+}
+
+/// What accounts remembered that have left a group, as encoded pieces.
+pub(crate) fn pieces_of_departed(
+    departed: CowMap<(AccountName, AccountNumber), TimeRing<Digest16, Remembered>>,
+) -> impl Iterator<Item = Vec<u8>> + Send {
+    cut(departed).flatten().flat_map(|((name, number), keys)| {
+        let buckets: Vec<_> = keys.buckets().cloned().collect();
+        buckets.into_iter().flat_map(move |bucket| {
+            let interval = Interval { starts_at: bucket.starts_at, ends_at: bucket.ends_at };
+            let name = name.clone();
+            cut(bucket.pairs).map(move |pairs| {
+                let part = KeysPart { interval, keys: digested(pairs) };
+                codec::encode(&Piece::Departed(name.clone(), number, part))
+            })
+        })
     })
 }
 

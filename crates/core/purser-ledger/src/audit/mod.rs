@@ -87,6 +87,8 @@ struct Audited {
 #[derive(Debug, Default)]
 struct AuditedLot {
     amount: i128,
+    /// In a region: whether it is for one operation alone.
+    is_cover: bool,
     parts: BTreeMap<Bucket, i128>,
 }
 
@@ -195,7 +197,10 @@ impl Audited {
             for given in &voucher.lots {
                 let lot = self.lots.entry(given.lot.0.0).or_default();
                 lot.amount = lot.amount.max(i128::from(given.given.get()));
+                lot.is_cover = given.only_for.is_some();
             }
+            let is_named = |number: u64| voucher.lots.iter().any(|given| given.lot.0.0 == number);
+            self.lots.retain(|number, lot| !lot.is_used_up_cover() || is_named(*number));
         }
         if let Fact::Settled(settlement) = &entry.fact {
             self.follow_region(settlement)?;
@@ -387,6 +392,13 @@ impl Audited {
 }
 
 impl AuditedLot {
+    /// Whether a region forgets it once home names it no more.
+    fn is_used_up_cover(&self) -> bool {
+        let part = |bucket| self.parts.get(&bucket).copied().unwrap_or(0);
+        let waiting = self.amount.saturating_add(part(Bucket::Granted));
+        self.is_cover && waiting == 0 && part(Bucket::Available) == 0 && part(Bucket::Held) == 0
+    }
+
     fn check(&self, number: u64, lot: &Lot) -> Result<(), String> {
         let part = |bucket| self.parts.get(&bucket).copied().unwrap_or(0);
         let regions = self.parts.iter().filter(|(part, _)| matches!(part, Bucket::Allocated(_)));

@@ -128,12 +128,14 @@ impl Account {
         allocation.mode = Mode::Ending;
         allocation.is_forced |= asked.forced.is_some();
         allocation.transfer = None;
-        // Order matters: what is overspent already counts as well, and only an operator may go beyond.
+        // Order matters: until covers have come home as well, what was taken back of them looks like
+        // overdraft that is used.
+        let moves = self.bring_rest_home(&mut allocation);
+        // What is overspent already counts as well, and only an operator may go beyond.
         let cap = self.standing.policy.takeback_cap;
         if asked.forced.is_none() && !self.home_side()?.keeps_ceiling(&allocation, cap) {
             return Err(Rejection::TakebackBeyondCap { amount, cap });
         }
-        let moves = self.bring_rest_home(&mut allocation);
         allocation.renew();
         Ok(Draft { fact: Fact::TakenBack(Box::new(allocation)), moves })
     }

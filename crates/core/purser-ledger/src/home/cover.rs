@@ -18,7 +18,7 @@ use super::{Allocation, AllocationStatus};
 use crate::account::{Account, Draft};
 use crate::command::{Cover, HoldNumber, Identity, LotNumber, OnCredit};
 use crate::entry::{Bucket, Fact, Move};
-use crate::hold::{Hold, Portion, Source, Spend, sum};
+use crate::hold::{Portion, Source, Spend, sum};
 use crate::protocol::VoucherLot;
 use crate::rejection::Rejection;
 
@@ -46,6 +46,14 @@ pub struct Covered {
 }
 
 impl Covered {
+    /// The most covers of one allocation at once, until what they are is booked. Each entry about the
+    /// allocation names them all, as do its vouchers: at 86 bytes, 3 KiB of a voucher.
+    pub const COUNT_MAX: usize = 32;
+
+    /// The most lots and debts that a new cover is made of: with 13 bytes for each, all covers take up to
+    /// 16 KiB of an entry. A voucher does not tell of them.
+    pub const PARTS_MAX: usize = 32;
+
     /// How much of it is out.
     pub fn outstanding(&self) -> Credits {
         sum(self.out.iter().map(|part| part.amount))
@@ -152,7 +160,8 @@ impl Allocation {
 
 impl Account {
     /// Sets credits aside for one operation of a region. Refuses: no such allocation; one that is not
-    /// open; as much given before; too few credits, unless they may be owed; too many covers.
+    /// open; as much given before; too few credits, unless they may be owed; no room for it, until others
+    /// are booked or larger lots are there.
     ///
     /// What is asked for is what the operation needs beyond the region's right in all, so a repeat gives
     /// nothing again.
@@ -186,13 +195,12 @@ impl Account {
         allocation.covered =
             allocation.covered.checked_add(more).ok_or(Rejection::AmountOverflow)?;
         cover.add(&plan.portions, plan.short_by);
-        if cover.out.len() > Hold::PARTS_MAX {
-            return Err(Rejection::TooManyParts);
+        let has_room =
+            cover.out.len() <= Covered::PARTS_MAX && allocation.covers.len() < Covered::COUNT_MAX;
+        if !has_room {
+            return Err(Rejection::NoRoomForCover);
         }
         allocation.covers.insert(before.unwrap_or(allocation.covers.len()), cover);
-        if allocation.covers.len().saturating_add(allocation.lots.len()) > Hold::PARTS_MAX {
-            return Err(Rejection::TooManyParts);
-        }
         allocation.renew();
         let to = Bucket::Allocated(asked.owner.region);
         let hand = |portion: &Portion| {
@@ -221,6 +229,9 @@ impl Account {
 
     /// Pays what is owed of a cover with what is available: other credits are out in their place, and
     /// the region need not know.
+    ///
+    /// All that is available pays, out of however many lots, also where that makes more parts than a new
+    /// cover may have: nothing may stay available beside what is owed (INV-7).
     pub(crate) fn pay_cover(&self, made_by: Sequence) -> Draft {
         let number = LotNumber(made_by);
         let is_meant = |cover: &Covered| cover.number == number;

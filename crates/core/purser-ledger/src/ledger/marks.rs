@@ -42,18 +42,7 @@ impl Marks {
     /// Marks a call at `now`, or keeps its mark as much longer: home may remember the retry for as
     /// long again.
     pub(super) fn insert(&mut self, call: Digest16, mark: Mark, now: LogTime, retention: Span) {
-        self.insert_until(call, mark, now, now.saturating_add(retention));
-    }
-
-    /// The same until an instant.
-    pub(super) fn insert_until(
-        &mut self,
-        call: Digest16,
-        mark: Mark,
-        now: LogTime,
-        until: LogTime,
-    ) {
-        let mut kept = Kept { value: mark, until };
+        let mut kept = Kept { value: mark, until: now.saturating_add(retention) };
         if let Some(before) = self.by_call.get(&call) {
             self.by_end.remove(&(before.until, call));
             if now < before.until {

@@ -325,8 +325,8 @@ impl Ledger {
     }
 
     /// Ends an account here whose home is elsewhere. Nothing is written: an entry would be one that the
-    /// new home does not have. What was decided here under a key is from now on a call that was passed on:
-    /// no book of this region decides it anew. Refuses: a later epoch is known here.
+    /// new home does not have. What was decided here under a key no book of this region decides anew.
+    /// Refuses: a later epoch is known here.
     pub(super) fn step_down(&mut self, asked: &StepDown) -> Result<MoveStep, MoveRefusal> {
         let StepDown { account: name, home, epoch } = asked;
         let away = MoveStep::Away { home: *home, epoch: *epoch };
@@ -337,7 +337,8 @@ impl Ledger {
         if *epoch <= ended {
             return Err(MoveRefusal::AtHome { epoch: ended });
         }
-        self.mark_decided(name);
+        let keys = live.keys.clone();
+        self.departed.change((name.clone(), number), |kept| *kept = keys);
         self.numbers.remove(&name_digest(name, Generation::HOME));
         self.names.remove(&(name.clone(), Generation::HOME));
         self.leave(number, Some(ended), Some((*home, *epoch)));

@@ -46,7 +46,7 @@ impl Ledger {
     /// `now`. It saves a node from asking its own log.
     pub fn is_passed_on(&self, name: &AccountName, item: &Item, now: LogTime) -> bool {
         let key = item.key_of_beginning();
-        key.is_some_and(|key| self.marks.get(&call_digest(name, key), now).is_some())
+        key.is_some_and(|key| self.is_elsewhere(name, key, now))
     }
 
     /// Notes that home decides a call, unless one of this region's books has decided it.
@@ -64,15 +64,12 @@ impl Ledger {
         PassedOn::ToHome
     }
 
-    /// Marks all that home's book here has decided under a key, each for as long as the key is kept: the
-    /// account's home goes elsewhere, and knows. Which calls began something the keys do not say; a mark
-    /// under another call's key is harmless, since the new home knows that key as well.
-    pub(super) fn mark_decided(&mut self, name: &AccountName) {
-        let Some(account) = self.account(name).map(Arc::clone) else { return };
-        let now = self.log_time;
-        for (key, fingerprint, until) in account.remembered() {
-            self.marks.insert_until(call_digest(name, key), Mark { fingerprint }, now, until);
-        }
+    /// Whether a keyed call is not for this region's books at `now`: it was passed on, or the account's
+    /// home was here and decided it. Which calls began something the keys do not say; another call's key
+    /// does no harm, since the new home knows it as well.
+    fn is_elsewhere(&self, name: &AccountName, key: Digest16, now: LogTime) -> bool {
+        self.marks.get(&call_digest(name, key), now).is_some()
+            || self.departed.knows(name, &key, now)
     }
 
     /// Why a region's book is not to decide some of the items, each in its place. Home's decides
@@ -91,7 +88,7 @@ impl Ledger {
 
     fn bar(&self, name: &AccountName, generation: Generation, item: &Item) -> Option<Rejection> {
         let key = item.key_of_beginning()?;
-        if self.marks.get(&call_digest(name, key), self.log_time).is_some() {
+        if self.is_elsewhere(name, key, self.log_time) {
             return Some(Rejection::DecidedElsewhere);
         }
         let mut others = self.generations(name).filter(|(other, _)| *other != generation);

@@ -24,8 +24,8 @@ use crate::account::{Account, Draft, Side};
 use crate::codec;
 use crate::command::{Identity, LotNumber, Return};
 use crate::entry::{Bucket, Fact, Move};
-use crate::hold::Portion;
-use crate::lot::LotPhase;
+use crate::hold::{Portion, sum};
+use crate::lot::{Lot, LotPhase};
 use crate::policy::OnExpiry;
 use crate::protocol::{Mode, Recall, Report, Voucher, VoucherLot};
 use crate::rejection::Rejection;
@@ -64,6 +64,26 @@ pub(crate) struct RegionSide {
     /// The covers that have free credits. Derived from the lots.
     #[cbor(skip)]
     pub(crate) covers: BTreeSet<LotNumber>,
+    /// The covers that are not kept as lots any more, added up.
+    #[n(9)]
+    #[cbor(skip_if = "codec::is_none")]
+    pub(crate) past_covers: PastCovers,
+}
+
+/// What covers came to that home has booked whole: all of each was spent or returned.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, minicbor::Encode, minicbor::Decode)]
+pub(crate) struct PastCovers {
+    #[n(0)]
+    pub(crate) used: Credits,
+    #[n(1)]
+    pub(crate) returned: Credits,
+}
+
+impl PastCovers {
+    fn add(&mut self, cover: &Lot) {
+        self.used = sum([self.used, cover.used].into_iter());
+        self.returned = sum([self.returned, cover.returned].into_iter());
+    }
 }
 
 /// Whether a region's book goes on.
@@ -95,6 +115,7 @@ impl RegionSide {
             phase: BookPhase::Open,
             on_expiry: OnExpiry::Keep,
             covers: BTreeSet::new(),
+            past_covers: PastCovers::default(),
         }
     }
 
@@ -335,11 +356,30 @@ impl Account {
                 self.enter_phase(given.lot, phase);
             }
         }
+        self.forget_covers_but(&voucher.lots);
         if let Side::Region(region) = &mut self.side {
             region.follow(voucher);
         }
         self.standing.policy.key_retention = voucher.key_retention;
         self.standing.policy.record_retention = voucher.record_retention;
+    }
+
+    /// Forgets the covers that a new voucher does not name any more: home has booked all of each, so no
+    /// later one names them either. The book keeps what they came to (INV-2).
+    fn forget_covers_but(&mut self, named: &[VoucherLot]) {
+        let is_past = |number: LotNumber, lot: &Lot| {
+            let is_empty = lot.waiting.is_zero() && lot.free.is_zero() && lot.held.is_zero();
+            let is_cover = lot.only_for.is_some();
+            is_cover && is_empty && named.iter().all(|given| given.lot != number)
+        };
+        let lots = self.lots.iter().filter(|(number, lot)| is_past(**number, lot));
+        let past: Vec<LotNumber> = lots.map(|(number, _)| *number).collect();
+        let Side::Region(region) = &mut self.side else { return };
+        for number in past {
+            if let Some(lot) = self.lots.remove(&number) {
+                region.past_covers.add(&lot);
+            }
+        }
     }
 }
 

@@ -81,6 +81,7 @@ impl Teller<'_> {
             | Rejection::TransferUnderWay
             | Rejection::KeyReused
             | Rejection::TooManyParts
+            | Rejection::NoRoomForCover
             | Rejection::AlreadyFrozen
             | Rejection::AmountOverflow => String::new(),
         }
@@ -153,6 +154,7 @@ const fn code(rejection: &Rejection) -> &'static str {
         Rejection::KeyReused => "key_reused",
         Rejection::BatchAborted { .. } => "batch_aborted",
         Rejection::TooManyParts => "too_many_parts",
+        Rejection::NoRoomForCover => "no_room_for_cover",
         Rejection::AlreadyFrozen => "already_frozen",
         Rejection::AmountOverflow => "amount_overflow",
     }

@@ -28,12 +28,25 @@ impl Pool {
     /// counts as if it were free, until the region has answered a recall that was sent after the call
     /// came. A region that does not answer by the recall's deadline is out of reach.
     pub fn shortfall(&self, known: &Known, cost: Credits, since: Span) -> Shortfall {
+        self.shortfall_among(known, cost, since, |_| true)
+    }
+
+    /// The same where the caller knows besides which regions are within reach: where no recall is sent,
+    /// none shows it.
+    pub fn shortfall_among(
+        &self,
+        known: &Known,
+        cost: Credits,
+        since: Span,
+        is_reached: impl Fn(Region) -> bool,
+    ) -> Shortfall {
         let mut within_reach = wide(known.available);
         let mut out_of_reach = 0_u128;
         let mut regions = Vec::new();
         for (region, share) in &known.shares {
             let member = self.members.get(region);
-            if member.is_none_or(|member| member.is_reachable(share, known.now)) {
+            let answers = member.is_none_or(|member| member.is_reachable(share, known.now));
+            if answers && is_reached(*region) {
                 let is_exact = member.is_some_and(|member| member.has_answered_since(since));
                 let could_pay = if is_exact { share.free() } else { share.outstanding };
                 within_reach = within_reach.saturating_add(wide(could_pay));

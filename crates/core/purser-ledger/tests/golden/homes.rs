@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use purser_ledger::Confirm;
+use purser_ledger::scenario::MemoryHistory;
 use purser_ledger::{
-    Command, Departure, EntrylessDecision, HoldNumber, Import, ImportPart, KeyMemory, Operation,
-    Rejection, Stay, StepDown, Tail, TailPage, TakeHome, Way, WriteOffTail,
+    AccountName, Command, Departure, EntrylessDecision, HoldNumber, Import, ImportPart, Item,
+    KeyMemory, Ledger, Open, Operation, Rejection, Stay, StepDown, Tail, TailPage, TakeHome, Way,
+    WriteOffTail, codec,
 };
-use purser_types::{Epoch, Region};
+use purser_types::{Epoch, Machine, Region, Stamped, TenantId};
 
-use super::{account, at, booked, credits, hold_number, lot, owner, sequence};
+use super::{account, at, booked, context, credits, hold_number, lot, owner, policy, sequence};
 
 /// Those about the home, which come after the others.
 pub(super) fn home_operations() -> Vec<Operation> {
@@ -48,6 +50,21 @@ pub(super) fn moves() -> Vec<(&'static str, Command)> {
         ("take_home_failed_over", take_home(Way::FailedOver { from })),
         ("step_down", Command::StepDown(StepDown { account: account(), home, epoch })),
     ]
+}
+
+/// Another account was here for a while, and its home is elsewhere now.
+pub(super) fn depart(ledger: &mut Ledger, history: &mut MemoryHistory) {
+    let account = AccountName { tenant: TenantId::parse("gone").unwrap(), ..account() };
+    let home = owner().region;
+    let open = Open { home, policy: policy(), epoch: None };
+    let item = Item::new(context(), Operation::Open(open));
+    let opening = Command::at_home(account.clone(), vec![item]);
+    let leaving = Command::StepDown(StepDown { account, home, epoch: Epoch(2) });
+    for (command, index) in [(opening, 101), (leaving, 102)] {
+        let command = codec::encode(&command);
+        let stamped = Stamped { index, ordinal: 0, at: at(70), command: &command };
+        ledger.apply(stamped, history).unwrap();
+    }
 }
 
 pub(super) fn departure() -> Departure {

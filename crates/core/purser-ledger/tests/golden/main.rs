@@ -629,6 +629,7 @@ fn lived_ledger() -> (Ledger, MemoryHistory) {
     let stamped = Stamped { index: 100, ordinal: 0, at: at(70), command: &command };
     let noted = Answer::PassedOn(PassedOn::ToHome);
     assert_eq!(ledger.apply(stamped, &mut history).unwrap(), noted);
+    homes::depart(&mut ledger, &mut history);
     (ledger, history)
 }
 

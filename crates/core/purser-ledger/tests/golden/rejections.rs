@@ -72,5 +72,6 @@ pub(super) fn in_order() -> Vec<Rejection> {
         Rejection::HomeStopped { to: owner().region, epoch: Epoch(2) },
         Rejection::HomeMoved { home: owner().region, epoch: Epoch(3) },
         Rejection::TailUnknown,
+        Rejection::NoRoomForCover,
     ]
 }

@@ -185,17 +185,16 @@ impl Call {
         loop {
             let outcome = self.ask_book(&seated, generation).await?;
             match (&outcome.result, home) {
-                (Err(Rejection::RightExhausted { short_by, .. }), Some(home)) => {
+                (Err(Rejection::RightExhausted { right, short_by }), Some(home)) => {
                     if !regions.links().is_reachable(home) {
                         return Err(Refusal::unreachable(home).into());
                     }
                     if patience <= Instant::now() {
-                        return Err(not_granted(*short_by).into());
+                        return Err(not_granted(*short_by, covering.not_now()).into());
                     }
-                    covering.ask(&seated.item, (*short_by, home));
-                    outpost.wait_for_home(account, patience).await;
-                    let no = covering.refusal().map(|no| Shortage::NotCovered(Box::new(no)));
-                    seated.item.shortage = no;
+                    let needed = right.checked_add(*short_by).unwrap_or(Credits::MAX);
+                    let no = covering.wait(&seated.item, (needed, home), patience).await;
+                    seated.item.shortage = no.map(|no| Shortage::NotCovered(Box::new(no)));
                     continue;
                 }
                 // The book has ended since the seat was taken, so home decides.
@@ -329,10 +328,11 @@ fn no_such_subject(operation: &Asked) -> Refusal {
     Refusal::not_found(code)
 }
 
-fn not_granted(short_by: Credits) -> Refusal {
+fn not_granted(short_by: Credits, not_now: Option<Rejection>) -> Refusal {
+    let why = not_now.map(|why| format!(" ({why})")).unwrap_or_default();
     let detail = format!(
         "the region that made this may not spend enough for it, and home has not granted the \
-         {short_by} that are missing in time; nothing happened"
+         {short_by} that are missing in time{why}; nothing happened"
     );
     Refusal::new(ProblemCode::NotReady, detail)
 }

@@ -176,13 +176,13 @@ pub(crate) struct Told {
     pub(crate) not_covered: Vec<NotCovered>,
 }
 
-/// An operation that home does not cover, because there are too few credits for it.
+/// An operation that home does not cover.
 #[derive(Debug, Clone, Encode, Decode)]
 pub(crate) struct NotCovered {
     /// The operation.
     #[n(0)]
     pub(crate) asked: Identity,
-    /// What home says of it.
+    /// What home says of it: for good if credits are missing, and else not now.
     #[n(1)]
     pub(crate) refusal: Rejection,
 }

@@ -37,6 +37,11 @@ impl SignedVoucher {
         Self { voucher: voucher.into(), mac: mac.into() }
     }
 
+    /// How many bytes it takes, but for a few.
+    pub(crate) fn bytes(&self) -> usize {
+        self.voucher.len() + self.mac.len()
+    }
+
     /// The voucher, if it is signed with `key`. Compares in constant time.
     pub(crate) fn open(&self, key: &VoucherKey) -> Result<Voucher, BadVoucher> {
         let mac = mac(&self.voucher, key);

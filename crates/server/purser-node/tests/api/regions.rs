@@ -182,6 +182,56 @@ async fn a_capture_that_nobody_can_pay_for_is_owed_where_its_caller_allows_it() 
     cluster.end().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn captures_that_are_short_together_are_all_paid_for() {
+    let cluster = Cluster::of_regions().await;
+    let [us, eu] = [US, EU].map(|place| cluster.caller(place, "root"));
+    open_in(&us, "acme", "us", 10_000).await;
+    let spent = make_local(&eu, "acme", "eu").await;
+    let mut captures = Vec::new();
+    for key in ["one", "two", "three"] {
+        let hold = eu.post("/v1/tenants/acme/holds", key, &json!({ "amount": 1 })).await;
+        let id = hold.expect(201).text("/hold_id").to_owned();
+        captures.push((format!("/v1/tenants/acme/holds/{id}/capture"), format!("take-{key}")));
+    }
+    let body = json!({ "amount": 3_000 });
+    let capture = |(path, key): &(String, String)| {
+        let (eu, path, key, body) = (eu.clone(), path.clone(), key.clone(), body.clone());
+        async move { eu.post(&path, &key, &body).await }
+    };
+    let [one, two, three] = [0, 1, 2].map(|place| capture(&captures[place]));
+    let answers = tokio::join!(one, two, three);
+    for answer in [answers.0, answers.1, answers.2] {
+        assert_eq!(decided_by(&answer.expect(200)), "region=eu, role=allocation");
+    }
+    add_up(&us, (spent + 9_000, 0), 10_000).await;
+    cluster.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_capture_that_only_a_lost_region_could_pay_for_is_stranded() {
+    let cluster = Cluster::of_regions().await;
+    let [us, eu, ap] = [US, EU, AP].map(|place| cluster.caller(place, "root"));
+    open_in(&us, "acme", "us", 1_000).await;
+    let spent = make_local(&eu, "acme", "eu").await + make_local(&ap, "acme", "ap").await;
+    let hold = eu.post("/v1/tenants/acme/holds", "hold", &json!({ "amount": 1 })).await.expect(201);
+    let path = format!("/v1/tenants/acme/holds/{}/capture", hold.text("/hold_id"));
+    cluster.cut(AP);
+    until_cut_off(&ap).await;
+    let rest = json!({ "amount": 1_000 - spent });
+    let short = eu.post(&path, "rest", &rest).await.expect_problem(402, "stranded");
+    assert_eq!(decided_by(&short), "region=eu, role=allocation");
+    assert_eq!(short.body["regions"], json!(["ap"]));
+    cluster.heal(AP);
+    let again = eu.post(&path, "rest", &rest).await.expect_problem(402, "stranded");
+    assert_eq!(again.header("idempotent-replayed"), "true");
+    // Nothing of it happened, and what home has pays for less.
+    let less = eu.post(&path, "less", &json!({ "amount": 100 })).await.expect(200);
+    assert_eq!(decided_by(&less), "region=eu, role=allocation");
+    add_up(&us, (spent + 100, 0), 1_000).await;
+    cluster.end().await;
+}
+
 /// Charges acme under several keys, all of them or none.
 async fn charge_together(caller: &Caller, charges: &[(&str, u64)]) -> Answer {
     let item = |(key, amount): &(&str, u64)| json!({ "op": "charge", "tenant": "acme", "idempotency_key": key, "amount": amount });

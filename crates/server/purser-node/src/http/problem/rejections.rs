@@ -65,6 +65,7 @@ pub(super) const fn code_of(rejection: &Rejection) -> ProblemCode {
         | Rejection::TakebackNotAgreed
         | Rejection::HomeStopped { .. }
         | Rejection::FinishBlocked { .. }
+        | Rejection::NoRoomForCover
         // Credits were asked back and did not come in time.
         | Rejection::CreditsOut { .. } => ProblemCode::NotReady,
     }
@@ -134,6 +135,7 @@ pub(super) fn figures_of(rejection: &Rejection, owner: &Owner) -> Figures {
         | Rejection::EpochFenced { .. }
         | Rejection::VoucherContradicts
         | Rejection::TakebackBeyondCap { .. }
+        | Rejection::NoRoomForCover
         | Rejection::FinishBlocked { .. } => (),
     }
     figures

@@ -65,6 +65,10 @@ const SECURE_PATIENCE: Duration = Duration::from_secs(2);
 /// How long a region may take to take vouchers up and answer.
 const PUSH_PATIENCE: Duration = Duration::from_secs(3);
 
+/// How many bytes of vouchers leave in one message, of the 4 MiB that one may have: what goes beyond
+/// follows in the next.
+const PUSH_BYTES_MAX: usize = 3 << 20;
+
 /// How many messages with vouchers may be on their way to a region: as many as leave one after the other
 /// in the time that the farthest region takes to answer, at five milliseconds each.
 const PUSHES_AT_ONCE: usize = 64;
@@ -190,7 +194,7 @@ impl Desk {
                 }
             }
         }
-        let not_covered = self.cover(&account, covers).await;
+        let not_covered = self.cover(&account, owner, covers).await;
         self.undo_here(&account).await;
         self.note_report(&account, owner, (demand, answered, refill));
         self.note_taken_up(&account, owner, (voucher, answered));
@@ -250,7 +254,15 @@ impl Desk {
         account: &AccountName,
         operation: Operation,
     ) -> Result<Result<Receipt, Rejection>, ProposeError> {
-        let item = Item::new(Context::default(), operation);
+        self.propose_item(account, Item::new(Context::default(), operation)).await
+    }
+
+    /// The same with what else the ledger is to know.
+    async fn propose_item(
+        &self,
+        account: &AccountName,
+        item: Item,
+    ) -> Result<Result<Receipt, Rejection>, ProposeError> {
         let command = Command::at_home(account.clone(), vec![item]);
         let command = Bytes::from(codec::encode(&command));
         only_result(self.group.propose(command, Instant::now() + PATIENCE).await?)
@@ -282,9 +294,10 @@ impl Desk {
             let (told, number) = self.tell(account, *owner, 0)?;
             told.voucher.is_some().then_some((Told { booked: None, ..told }, number))
         });
-        let seen: Vec<(Told, u64)> = seen.collect();
+        let mut seen: Vec<(Told, u64)> = seen.collect();
         let name = |(told, _): &(Told, u64)| (told.account.clone(), told.owner);
         let mut untold: BTreeSet<_> = seen.iter().map(name).collect();
+        seen.truncate(fitting(&seen));
         let told = self.secured(seen).await;
         untold.retain(|untold| told.iter().all(|told| name(told) != *untold));
         self.push_again(region, untold);
@@ -433,6 +446,16 @@ impl Desk {
         drop(state);
         self.wake_push(owner.region);
     }
+}
+
+/// How many of these leave together: at least one, since a voucher alone always fits.
+fn fitting(told: &[(Told, u64)]) -> usize {
+    let mut bytes = 0_usize;
+    let fits = told.iter().take_while(|(told, _)| {
+        bytes += told.voucher.as_ref().map_or(0, SignedVoucher::bytes);
+        bytes <= PUSH_BYTES_MAX
+    });
+    fits.count().max(1)
 }
 
 /// The account's bound as an amount.

@@ -281,6 +281,29 @@ impl Desk {
     }
 }
 
+impl Desk {
+    /// Why nobody within reach can pay `needed` beside a region that has no more to give; nothing while
+    /// credits may come back. All that is out within reach counts as if it were free.
+    pub(super) fn shortage_beside(
+        &self,
+        account: &AccountName,
+        region: Region,
+        needed: Credits,
+    ) -> Option<Shortage> {
+        let now = self.now();
+        let seen = self.seen(account)?;
+        let mut state = self.state();
+        let heard_at = self.heard_at(&state.heard_at);
+        let known = self.known(&mut state, account);
+        let mut facts = known.facts(&seen, &heard_at, now);
+        facts.shares.remove(&region);
+        let is_reached = |region| self.links.is_reachable(region);
+        let shortfall = known.pool.shortfall_among(&facts, needed, now, is_reached);
+        // What this region's own book does not hold is on its way.
+        shortage_of(shortfall).filter(|_| seen.comes_back().is_zero())
+    }
+}
+
 impl Place {
     fn tell(&mut self, verdict: Verdict) {
         self.verdict = Some(verdict);

@@ -18,6 +18,7 @@ mod spend;
 mod take_up;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -65,6 +66,8 @@ pub(crate) struct Outpost {
     notes: Mutex<BTreeMap<AccountName, AccountNotes>>,
     /// Told when something is to be reported to a home at once.
     urgent: BTreeMap<Region, Notify>,
+    /// Counts the calls that were short.
+    tickets: AtomicU64,
 }
 
 impl Outpost {
@@ -78,8 +81,8 @@ impl Outpost {
         let Homes { links, directory, desk } = homes;
         let regions = links.others().chain([links.own()]);
         let urgent = regions.map(|region| (region, Notify::new())).collect();
-        let notes = Mutex::default();
-        Self { shard, group, links, directory, desk, key, key_retention, notes, urgent }
+        let (notes, tickets) = (Mutex::default(), AtomicU64::new(0));
+        Self { shard, group, links, directory, desk, key, key_retention, notes, urgent, tickets }
     }
 
     fn notes(&self) -> MutexGuard<'_, BTreeMap<AccountName, AccountNotes>> {

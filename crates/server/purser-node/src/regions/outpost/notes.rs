@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use purser_ledger::{Account, Cover, Demand, DemandReport, Identity, Rejection};
+use purser_ledger::{Account, Demand, DemandReport};
 use purser_types::{Credits, Generation, Region, Sequence, Span};
 use tokio::sync::Notify;
+
+use super::covering::ShortCalls;
 
 /// See the module's documentation.
 #[derive(Default)]
@@ -15,7 +17,7 @@ pub(super) struct AccountNotes {
     pub(super) books: BTreeMap<Generation, BookNotes>,
     /// Whether home was asked for credits and has not answered.
     pub(super) is_asking: bool,
-    /// Told when home has answered.
+    /// Told when home has answered, or something has come that was not asked for.
     pub(super) answered: Arc<Notify>,
     /// The account's overspend bound, as home last stated it.
     pub(super) bound: Option<Credits>,
@@ -37,16 +39,10 @@ pub(super) struct BookNotes {
     /// What there was after the last grant.
     pub(super) filled: Credits,
     pub(super) reported_at: Option<Span>,
-    /// Operations that wait for home to cover them, and home's no once it has said so.
-    pub(super) covers: BTreeMap<Identity, Wanted>,
+    /// Calls that need more than the book may spend.
+    pub(super) short: ShortCalls,
     /// What the book had been granted when it was last looked at.
     pub(super) granted: Credits,
-}
-
-/// What home is asked for one operation.
-pub(super) struct Wanted {
-    pub(super) cover: Cover,
-    pub(super) refusal: Option<Rejection>,
 }
 
 impl BookNotes {
@@ -60,24 +56,20 @@ impl BookNotes {
             low_water: Credits::ZERO,
             filled: book.right(),
             reported_at: None,
-            covers: BTreeMap::new(),
+            short: ShortCalls::default(),
             granted: Credits::ZERO,
         }
     }
 
-    /// What home is to be asked.
-    pub(super) fn wanted(&self) -> Vec<Cover> {
-        let unanswered = self.covers.values().filter(|wanted| wanted.refusal.is_none());
-        unanswered.map(|wanted| wanted.cover.clone()).collect()
-    }
-
-    /// A grant has come, or was there from the start.
-    pub(super) fn note_grant(&mut self, book: &Account, refill: Span) {
-        if book.balance().granted > self.granted {
+    /// Notes a grant if one has come, or was there from the start; whether it was so.
+    pub(super) fn note_grant(&mut self, book: &Account, refill: Span) -> bool {
+        let has_come = book.balance().granted > self.granted;
+        if has_come {
             self.granted = book.balance().granted;
             self.filled = book.right();
             self.low_water = self.told.low_water(refill, self.filled);
         }
+        has_come
     }
 }
 
@@ -87,9 +79,10 @@ impl AccountNotes {
         self.books.entry(generation).or_insert_with(|| BookNotes::new(book, now))
     }
 
-    /// Home has answered, or will not.
+    /// Home has answered a report, or will not.
     pub(super) fn note_answered(&mut self) {
         self.is_asking = false;
+        self.books.values_mut().for_each(|book| book.short.note_answered());
         self.answered.notify_waiters();
     }
 }

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use purser_ledger::{
-    Account, AccountName, BookPhase, IDLE_INTERVAL, Mode, REPORT_INTERVAL, Report,
+    Account, AccountName, BookPhase, Covered, IDLE_INTERVAL, Mode, REPORT_INTERVAL, Report,
 };
-use purser_types::{Generation, HistoryError, Region, Sequence, Span};
+use purser_types::{Credits, Generation, HistoryError, Region, Sequence, Span};
 use tokio_util::sync::CancellationToken;
 
 use super::Outpost;
@@ -29,6 +29,9 @@ const TAKING_UP: Span = Span::from_micros(20_000);
 
 /// The most bytes of entries in one ask: a message has a limit, and so has what home books at once.
 const ASK_BYTES_MAX: usize = 512 << 10;
+
+/// The most bytes that one call takes which home is asked to cover.
+const COVER_BYTES_MAX: usize = 96;
 
 /// The most accounts in one ask.
 const ASK_ACCOUNTS_MAX: usize = 1_024;
@@ -74,7 +77,7 @@ impl Outpost {
             return false;
         }
         let sent = self.now();
-        let (reports, has_more) = match self.write(home, &due) {
+        let (reports, has_more) = match self.write(home, &due, false) {
             Ok(written) => written,
             Err(error) => {
                 tracing::error!(error = %chain(&error), "entries cannot be read to be reported");
@@ -132,6 +135,8 @@ impl Outpost {
             }
             let is_asking = known.is_asking;
             let noted = known.book(book, now);
+            // What a call asks may have come after the report that home has just answered.
+            let is_asking = is_asking || noted.short.asks() > 0;
             let idle = Span::from_micros(IDLE_INTERVAL.as_micros() * 9 / 10);
             let has_news = noted.booked.is_none_or(|booked| booked < book.head().sequence);
             let silent = noted.reported_at.is_none_or(|at| self.links.clock().since(at) >= idle);
@@ -150,8 +155,14 @@ impl Outpost {
         known.home
     }
 
-    /// The reports that are due, as far as there is room in one ask; and whether there is more.
-    fn write(&self, home: Region, due: &[Due]) -> Result<(Reports, bool), HistoryError> {
+    /// The reports that are due, as far as there is room in one ask; and whether there is more. `is_answer`
+    /// says that they answer vouchers.
+    fn write(
+        &self,
+        home: Region,
+        due: &[Due],
+        is_answer: bool,
+    ) -> Result<(Reports, bool), HistoryError> {
         let (ledger, history) = (self.group.machine(), self.group.history());
         let mut written = Vec::new();
         let mut bytes = 0_usize;
@@ -166,36 +177,56 @@ impl Outpost {
             let after = one.after.unwrap_or_else(|| book.head().sequence);
             let Some(report) = book.report(after, &history)? else { continue };
             bytes += report.entries.iter().map(|entry| entry.len()).sum::<usize>();
+            bytes += self.asks_of(book).min(Covered::COUNT_MAX) * COVER_BYTES_MAX;
             let last =
                 after.0.saturating_add(u64::try_from(report.entries.len()).unwrap_or(u64::MAX));
             is_cut |= one.after.is_none() || last < book.head().sequence.0;
             written.push((book, report));
         }
-        let has_more = is_cut || written.len() < due.len();
+        let mut has_more = is_cut || written.len() < due.len();
         let refill = self.refill(home);
-        let accounts = self.with_demand(written, refill);
+        let accounts = written.into_iter().map(|(book, report)| {
+            let (said, asks_more) = self.with_demand(book, report, (refill, is_answer));
+            has_more |= asks_more;
+            said
+        });
+        let accounts = accounts.collect();
         let Shard(shard) = self.shard;
         Ok((Reports { region: self.links.own(), shard, refill, accounts }, has_more))
     }
 
-    /// Adds to reports what else home is told of their books.
+    /// Adds to a report what else home is told of the book; and whether calls have more to ask than found
+    /// room. What answers vouchers asks for no covers: what home thinks of them would not come back.
     fn with_demand(
         &self,
-        written: Vec<(&Arc<Account>, Report)>,
-        refill: Span,
-    ) -> Vec<AccountReport> {
+        book: &Arc<Account>,
+        report: Report,
+        (refill, is_answer): (Span, bool),
+    ) -> (AccountReport, bool) {
         let now = self.now();
         let mut notes = self.notes();
-        let with_demand = written.into_iter().map(|(book, report)| {
-            let (voucher, answered, ..) = book.voucher_heard().unwrap_or_default();
-            let noted = notes.entry(book.name().clone()).or_default().book(book, now);
-            noted.told = noted.demand.report(used(book), now);
-            noted.low_water = noted.told.low_water(refill, noted.filled);
-            noted.reported_at = Some(now);
-            let (account, demand, covers) = (book.name().clone(), noted.told, noted.wanted());
-            AccountReport { account, report, voucher, answered, demand, covers }
-        });
-        with_demand.collect()
+        let (voucher, answered, ..) = book.voucher_heard().unwrap_or_default();
+        let noted = notes.entry(book.name().clone()).or_default().book(book, now);
+        let missing = noted.short.missing();
+        if !missing.is_zero() {
+            // What is wanted counts from nothing, as a call's cost does.
+            let wanted = book.right().checked_add(missing).unwrap_or(Credits::MAX);
+            noted.demand.wanted(wanted, now);
+        }
+        noted.told = noted.demand.report(used(book), now);
+        noted.low_water = noted.told.low_water(refill, noted.filled);
+        noted.reported_at = Some(now);
+        let covers = if is_answer { Vec::new() } else { noted.short.take_asks() };
+        let asks_more = !is_answer && noted.short.asks() > 0;
+        let (account, demand) = (book.name().clone(), noted.told);
+        (AccountReport { account, report, voucher, answered, demand, covers }, asks_more)
+    }
+
+    /// How many calls wait for a book to ask home.
+    fn asks_of(&self, book: &Account) -> usize {
+        let notes = self.notes();
+        let known = notes.get(book.name()).and_then(|it| it.books.get(&book.owner().generation));
+        known.map_or(0, |known| known.short.asks())
     }
 
     /// The reports of some accounts, as they would be sent now: the answer to vouchers.
@@ -216,7 +247,7 @@ impl Outpost {
                 after: booked(account, generation),
             })
             .collect();
-        Ok(self.write(home, &due)?.0)
+        Ok(self.write(home, &due, true)?.0)
     }
 
     /// From a report until the vouchers that answer it are here.

@@ -51,6 +51,9 @@ impl Outpost {
                 Ok(voucher) => is_urgent = self.accept(&account, generation, voucher).await,
                 Err(error) => {
                     tracing::error!(%home, error = %chain(&error), "a voucher is refused");
+                    if sent.is_some() {
+                        self.notes().entry(account).or_default().note_answered();
+                    }
                     return false;
                 }
             }
@@ -70,6 +73,7 @@ impl Outpost {
         let mut notes = self.notes();
         let known = notes.entry(account).or_default();
         known.bound = Some(bound);
+        let mut has_news = false;
         if let Some(book) = book {
             let term = book.heard_on_expiry().map(purser_ledger::OnExpiry::term);
             let noted = known.book(&book, now);
@@ -81,14 +85,17 @@ impl Outpost {
                 let until = region_deadline(sent, term);
                 noted.lease_until = noted.lease_until.max(Some(until));
             }
-            noted.note_grant(&book, refill);
-            for NotCovered { asked, refusal } in not_covered {
-                if let Some(wanted) = noted.covers.get_mut(&asked) {
-                    wanted.refusal = Some(refusal);
-                }
+            has_news = noted.note_grant(&book, refill) || is_closed;
+            for NotCovered { asked, refusal } in &not_covered {
+                noted.short.note_not_covered(*asked, refusal);
             }
         }
-        known.note_answered();
+        if sent.is_some() {
+            known.note_answered();
+        } else if has_news {
+            // What was asked for may still be on its way, and who waits looks whether this will do.
+            known.answered.notify_waiters();
+        }
         is_urgent
     }
 
