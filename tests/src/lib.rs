@@ -5,6 +5,7 @@
 //! ```text
 //!  program ── where `purser` is; running it to its end, or until it is told to stop
 //!  cluster ── three nodes that can be killed, stopped, paused and started again
+//!  dev ── a development cluster in three regions, and routers in front of it
 //!  leaders ── who leads the group of an account
 //!  http, raw, account ── calls: as programs make them, byte for byte, about one account
 //!  load ── many clients with a record of their own, compared with the entries afterwards
@@ -20,6 +21,7 @@
 
 mod account;
 mod cluster;
+mod dev;
 mod http;
 mod leaders;
 mod load;
@@ -31,6 +33,7 @@ mod wait;
 
 pub use account::{Account, Figures, fresh_key, number};
 pub use cluster::{Caller, Cluster, Shape};
+pub use dev::{Dev, Router};
 pub use http::{Api, NoAnswer, Reply};
 pub use leaders::leaders;
 pub use load::{Done, Load, Record, check_chain};

@@ -18,6 +18,7 @@ mod operations;
 mod races;
 mod readme;
 mod replay;
+mod routers;
 mod shutdown;
 mod times;
 mod tokens;

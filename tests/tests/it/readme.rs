@@ -5,15 +5,10 @@
 
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
 
-use purser_tests::{
-    Account, Api, Ended, Load, Running, Signal, free_dev_base, leaders, run, wait_for,
-};
+use purser_tests::{Account, Api, Dev, Ended, Load, leaders};
 use reqwest::Method;
 use serde_json::Value;
-
-const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The lines of the fenced blocks of README.md, block by block.
 fn fenced_blocks() -> Vec<Vec<String>> {
@@ -33,61 +28,6 @@ fn the_readme_starts_with_its_two_commands() {
     let blocks = fenced_blocks();
     let commands: Vec<&[String]> = blocks.iter().take(2).map(Vec::as_slice).collect();
     assert_eq!(commands, [["cargo run --release -- dev"], ["cargo xtask test"]]);
-}
-
-/// A development cluster in a folder of its own.
-struct Dev {
-    running: Running,
-    base: u16,
-    _data: tempfile::TempDir,
-}
-
-impl Dev {
-    fn start(more: &[&str]) -> Self {
-        let (base, data) = (free_dev_base(), tempfile::tempdir().expect("a temporary folder"));
-        let folder = data.path().join("dev").display().to_string();
-        let base_port = base.to_string();
-        let arguments = [&["dev", "--base-port", &base_port, "--data", &folder], more].concat();
-        let running = Running::start(arguments, &data.path().join("output"));
-        Self { running, base, _data: data }
-    }
-
-    /// The front door.
-    fn api(&self) -> Api {
-        Api::new(format!("http://127.0.0.1:{}", self.base), "dev")
-    }
-
-    /// The node whose API is so many ports above the front door.
-    fn node(&self, distance: u16) -> Api {
-        Api::new(format!("http://127.0.0.1:{}", self.base + distance), "dev")
-    }
-
-    /// The banner, once its last line is there.
-    async fn banner(&mut self) -> Vec<String> {
-        wait_for("the banner is printed", DEADLINE, async || {
-            assert_eq!(self.running.ended(), None, "{}", self.running.printed());
-            let text = self.running.printed();
-            let whole =
-                text.lines().any(|line| line.starts_with("Break it")) && text.ends_with('\n');
-            whole.then(|| text.lines().map(str::to_owned).collect())
-        })
-        .await
-    }
-
-    async fn wait_until_ready(&self) {
-        let api = self.api();
-        wait_for("the cluster is ready", DEADLINE, async || {
-            api.try_get("/readyz").await.is_ok_and(|reply| reply.status == 200).then_some(())
-        })
-        .await;
-    }
-
-    /// `purser dev ACTION`, as one types it in another terminal.
-    async fn control(&self, action: &[&str]) -> Ended {
-        let base = self.base.to_string();
-        let arguments = [&["dev"], action, &["--base-port", &base]].concat();
-        run(arguments, &[]).await
-    }
 }
 
 /// Pastes a line into a shell, and returns the status and the body of the answer.
@@ -157,10 +97,8 @@ async fn the_first_command_shows_what_to_paste_and_it_works() {
     let metrics = dev.api().get("/metrics").await;
     assert!(metrics.check(200).body.to_string().contains("purser_"), "{metrics:#?}");
 
-    let Dev { running, _data: data, .. } = dev;
-    running.signal(Signal::INT);
-    assert_eq!(running.wait_for_end(DEADLINE).await.code(), Some(0));
-    let printed = std::fs::read_to_string(data.path().join("output")).expect("it printed");
+    let (status, printed) = dev.interrupt().await;
+    assert_eq!(status.code(), Some(0));
     let last = printed.lines().last();
     assert_eq!(last, Some("stopping; Ctrl-C again to stop at once"), "an end without a fuss");
 }
@@ -196,9 +134,7 @@ async fn a_killed_node_of_the_development_cluster_is_not_missed() {
     println!("a node of the development cluster killed: {record}");
     record.check_against(&spender).await;
 
-    dev.running.signal(Signal::INT);
-    let status = dev.running.wait_for_end(DEADLINE).await;
-    assert_eq!(status.code(), Some(0));
+    assert_eq!(dev.interrupt().await.0.code(), Some(0));
 }
 
 fn node_state(status: &Ended, name: &str) -> String {

@@ -1,17 +1,19 @@
 //! Where a router passes a call on to: it keeps no book, so every call goes elsewhere.
 //!
 //! ```text
-//!  begins a hold or charge, or names no tenant ──▶ the router's own region
 //!  is about a hold or charge of an allocation ───▶ the region that has made it
+//!  begins a hold or charge, strictly ────────────▶ the tenant's home, if that is within reach
+//!  begins one otherwise, or names no tenant ─────▶ the router's own region
+//!  is answered alike by every region ────────────▶ the own region, or the nearest that is within reach
 //!  anything else ────────────────────────────────▶ the tenant's home
 //! ```
 //!
-//! What begins goes to the router's region also if it is to be strict: only a region can note that it
-//! passes a key on (R10). A batch goes there as a whole and is taken apart by the node that gets it.
+//! A batch goes to the router's region as a whole and is taken apart by the node that gets it.
 //! Whoever is asked finds the seat anew, so a router that knows an old home costs a step and no more.
 
+use purser_api::{AuthorizeRequest, ChargeRequest, Consistency};
 use purser_ledger::AccountName;
-use purser_types::{Generation, Region, Unit};
+use purser_types::{Generation, Region, TenantId, Unit};
 
 use crate::http::call::Call;
 use crate::http::operation::Operation;
@@ -26,6 +28,10 @@ impl Call {
         let Some(regions) = self.api.regions() else {
             return Refusal::internal("a router knows no regions").into();
         };
+        // What is known everywhere can be asked for when the home or the own region is lost.
+        if is_answered_anywhere(operation) {
+            return self.to_shard(regions, regions.links().nearest(), None).await;
+        }
         let Ok(tenant) = self.tenant() else {
             return self.to_shard(regions, *self.api.region(), None).await;
         };
@@ -49,8 +55,43 @@ impl Call {
             return Ok(owner.region);
         }
         match Purpose::of(operation) {
-            Purpose::Begin => Ok(*self.api.region()),
+            Purpose::Begin => {
+                let home = self.strict_home(regions, &account.tenant, operation);
+                Ok(home.unwrap_or_else(|| *self.api.region()))
+            }
             Purpose::Undo | Purpose::Other => self.home_of(regions, &account.tenant).await,
         }
     }
+
+    /// The home of a tenant, where a hold or charge is to be begun by home alone, and the router knows
+    /// home and reaches it. Else the own region is asked, which knows more, or says why not.
+    fn strict_home(
+        &self,
+        regions: &Regions,
+        tenant: &TenantId,
+        operation: Operation,
+    ) -> Option<Region> {
+        // What cannot be read is for a node to refuse.
+        let consistency = match operation {
+            Operation::Authorize => self.json::<AuthorizeRequest>().ok()?.consistency,
+            Operation::Charge => self.json::<ChargeRequest>().ok()?.consistency,
+            _ => return None,
+        };
+        let home = regions.directory().known_home(tenant)?.home;
+        let is_home = consistency == Consistency::Strict && regions.links().is_reachable(home);
+        is_home.then_some(home)
+    }
+}
+
+/// Whether it is the same to the caller which region is asked: Placement tells, or whoever is asked passes
+/// it on to the region that it names.
+const fn is_answered_anywhere(operation: Operation) -> bool {
+    matches!(
+        operation,
+        Operation::GetMove
+            | Operation::FailOver
+            | Operation::DrainRegion
+            | Operation::GetDrain
+            | Operation::StopDrain
+    )
 }

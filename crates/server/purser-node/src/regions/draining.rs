@@ -61,66 +61,111 @@ pub(crate) struct DrainProgress {
     pub(crate) moved: u64,
     /// Homes that are here now.
     pub(crate) left: u64,
-    /// Those that could not be moved when all were last tried,
+    /// How many could not be moved when all were last tried.
     pub(crate) failed_count: u64,
-    /// and why, of the first ones.
+    /// Why the first ones of them could not.
     pub(crate) failed: BTreeMap<TenantId, String>,
 }
+
+/// Counts the drains of one node. What still runs of an earlier one has no say in a later one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Round(u64);
 
 /// What a node keeps in mind of a drain.
 #[derive(Default)]
 pub(super) struct Drains {
-    /// `left` in it is not kept, but counted when it is asked for.
-    progress: Mutex<DrainProgress>,
+    latest: Mutex<Latest>,
     /// Told when a drain begins.
     begun: Notify,
 }
 
+/// The latest drain.
+#[derive(Default)]
+struct Latest {
+    round: Round,
+    /// `left` in it is not kept, but counted when it is asked for.
+    progress: DrainProgress,
+}
+
+impl Latest {
+    fn is_on(&self) -> bool {
+        self.progress.phase == DrainPhase::Draining
+    }
+}
+
 impl Drains {
-    fn progress(&self) -> MutexGuard<'_, DrainProgress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    fn latest(&self) -> MutexGuard<'_, Latest> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes what is known of a drain, unless there is a later one.
+    fn note(&self, round: Round, change: impl FnOnce(&mut DrainProgress)) {
+        let mut latest = self.latest();
+        if latest.round == round {
+            change(&mut latest.progress);
+        }
     }
 
     fn begin(&self, to: Option<Region>) -> Result<(), Option<Region>> {
-        let mut progress = self.progress();
-        if progress.phase == DrainPhase::Draining {
-            return if progress.to == to { Ok(()) } else { Err(progress.to) };
+        let mut latest = self.latest();
+        if latest.is_on() {
+            return if latest.progress.to == to { Ok(()) } else { Err(latest.progress.to) };
         }
-        *progress = DrainProgress { phase: DrainPhase::Draining, to, ..DrainProgress::default() };
-        drop(progress);
+        let Round(before) = latest.round;
+        let progress =
+            DrainProgress { phase: DrainPhase::Draining, to, ..DrainProgress::default() };
+        *latest = Latest { round: Round(before.saturating_add(1)), progress };
+        drop(latest);
         self.begun.notify_one();
         Ok(())
     }
 
-    fn is_on(&self) -> bool {
-        self.progress().phase == DrainPhase::Draining
+    /// The drain that goes on, if one does.
+    fn under_way(&self) -> Option<Round> {
+        let latest = self.latest();
+        latest.is_on().then_some(latest.round)
+    }
+
+    /// Where a drain that goes on is to, if that was said.
+    fn destination(&self, round: Round) -> Option<Option<Region>> {
+        let latest = self.latest();
+        (latest.is_on() && latest.round == round).then_some(latest.progress.to)
+    }
+
+    /// Stops the drain that goes on, if one does.
+    fn stop(&self) {
+        if let Some(round) = self.under_way() {
+            self.end(round, DrainPhase::Stopped);
+        }
     }
 
     /// Ends a drain that goes on, in this way.
-    fn end(&self, phase: DrainPhase) {
-        let mut progress = self.progress();
-        if progress.phase == DrainPhase::Draining {
-            progress.phase = phase;
-        }
+    fn end(&self, round: Round, phase: DrainPhase) {
+        self.note(round, |progress| {
+            if progress.phase == DrainPhase::Draining {
+                progress.phase = phase;
+            }
+        });
     }
 
-    fn forget_failures(&self) {
-        let mut progress = self.progress();
-        progress.failed_count = 0;
-        progress.failed.clear();
+    fn forget_failures(&self, round: Round) {
+        self.note(round, |progress| {
+            progress.failed_count = 0;
+            progress.failed.clear();
+        });
     }
 
-    fn note_moved(&self) {
-        let mut progress = self.progress();
-        progress.moved = progress.moved.saturating_add(1);
+    fn note_moved(&self, round: Round) {
+        self.note(round, |progress| progress.moved = progress.moved.saturating_add(1));
     }
 
-    fn note_failed(&self, tenant: TenantId, reason: String) {
-        let mut progress = self.progress();
-        progress.failed_count = progress.failed_count.saturating_add(1);
-        if progress.failed.len() < FAILED_KEPT_MAX {
-            progress.failed.insert(tenant, reason);
-        }
+    fn note_failed(&self, round: Round, tenant: TenantId, reason: String) {
+        self.note(round, |progress| {
+            progress.failed_count = progress.failed_count.saturating_add(1);
+            if progress.failed.len() < FAILED_KEPT_MAX {
+                progress.failed.insert(tenant, reason);
+            }
+        });
     }
 }
 
@@ -133,7 +178,7 @@ impl Regions {
 
     /// Begins no more moves. Those that have begun come to their end.
     pub(crate) fn stop_drain(&self) {
-        self.drains.end(DrainPhase::Stopped);
+        self.drains.stop();
     }
 
     /// How far the drain has come; nothing while this node does not know who is home here.
@@ -143,7 +188,7 @@ impl Regions {
         }
         let left = self.directory.homes_in(self.links.own()).len();
         let left = u64::try_from(left).unwrap_or(u64::MAX);
-        Some(DrainProgress { left, ..self.drains.progress().clone() })
+        Some(DrainProgress { left, ..self.drains.latest().progress.clone() })
     }
 
     /// Drains this region whenever that was asked for, until `stopping`.
@@ -154,38 +199,38 @@ impl Regions {
                 () = stopping.cancelled() => return,
                 () = self.drains.begun.notified() => (),
             }
+            // It may have been stopped by now.
+            let Some(round) = self.drains.under_way() else { continue };
             tokio::select! {
                 biased;
                 () = stopping.cancelled() => return,
-                () = self.drain() => (),
+                () = self.drain(round) => (),
             }
         }
     }
 
-    async fn drain(&self) {
+    async fn drain(&self, round: Round) {
         loop {
-            self.drains.forget_failures();
+            self.drains.forget_failures(round);
             let homes = stream::iter(self.directory.homes_in(self.links.own()));
-            let moving = homes.map(|tenant| self.drain_one(tenant)).buffer_unordered(TENDED_MAX);
+            let moving =
+                homes.map(|tenant| self.drain_one(round, tenant)).buffer_unordered(TENDED_MAX);
             let moved = moving.filter(|moved| std::future::ready(*moved)).count().await;
             // Who could not be moved may be by now, if others could; and somebody may have come.
-            if moved == 0 || !self.drains.is_on() {
+            if moved == 0 || self.drains.destination(round).is_none() {
                 break;
             }
         }
-        self.drains.end(DrainPhase::Ended);
+        self.drains.end(round, DrainPhase::Ended);
     }
 
     /// Moves one home, if the drain goes on. Whether it has moved.
-    async fn drain_one(&self, tenant: TenantId) -> bool {
+    async fn drain_one(&self, round: Round, tenant: TenantId) -> bool {
         if !self.leads(FIRST_SHARD) {
             // Whoever leads now is asked for the rest.
-            self.drains.end(DrainPhase::Idle);
+            self.drains.end(round, DrainPhase::Idle);
         }
-        let wanted = {
-            let progress = self.drains.progress();
-            (progress.phase == DrainPhase::Draining).then_some(progress.to)
-        };
+        let wanted = self.drains.destination(round);
         let own = self.links.own();
         let here = self.directory.known_home(&tenant).filter(|placement| placement.home == own);
         let (Some(wanted), Some(placement)) = (wanted, here) else { return false };
@@ -193,13 +238,13 @@ impl Regions {
         let standbys = placement.standbys.iter().map(|standby| standby.region);
         let mut others = standbys.chain(self.links.others()).filter(is_reachable);
         let Some(to) = wanted.or_else(|| others.next()) else {
-            self.drains.note_failed(tenant, "no other region can be reached".to_owned());
+            self.drains.note_failed(round, tenant, "no other region can be reached".to_owned());
             return false;
         };
         let deadline = Instant::now() + MOVE_PATIENCE;
         let reason = match self.move_home(&tenant, (placement.epoch, to), deadline).await {
             Ok(MoveEnd::Moved(_)) => {
-                self.drains.note_moved();
+                self.drains.note_moved(round);
                 return true;
             }
             Ok(MoveEnd::GivenUp(reason)) => reason,
@@ -207,12 +252,12 @@ impl Regions {
             Err(error) => {
                 if matches!(error, DirectoryError::Unreachable(_)) {
                     // Everybody else would wait for it in vain.
-                    self.drains.end(DrainPhase::Ended);
+                    self.drains.end(round, DrainPhase::Ended);
                 }
                 chain(&error)
             }
         };
-        self.drains.note_failed(tenant, reason);
+        self.drains.note_failed(round, tenant, reason);
         false
     }
 }
@@ -229,29 +274,55 @@ mod tests {
     fn a_drain_begins_once_and_goes_one_way() {
         let drains = Drains::default();
         assert_eq!(drains.begin(region("eu")), Ok(()));
-        drains.note_moved();
+        let round = drains.under_way().unwrap();
+        drains.note_moved(round);
         assert_eq!(drains.begin(region("eu")), Ok(()));
-        assert_eq!(drains.progress().moved, 1);
+        assert_eq!((drains.under_way(), drains.latest().progress.moved), (Some(round), 1));
         assert_eq!(drains.begin(None), Err(region("eu")));
-        drains.end(DrainPhase::Stopped);
-        assert!(!drains.is_on());
+        drains.stop();
+        assert_eq!(drains.under_way(), None);
         // The last of its moves comes to its end when it has been stopped.
-        drains.end(DrainPhase::Ended);
-        assert_eq!(drains.progress().phase, DrainPhase::Stopped);
+        drains.note_moved(round);
+        drains.end(round, DrainPhase::Ended);
+        let progress = drains.latest().progress.clone();
+        assert_eq!((progress.phase, progress.moved), (DrainPhase::Stopped, 2));
         assert_eq!(drains.begin(None), Ok(()));
-        assert_eq!(drains.progress().moved, 0);
+        assert_eq!(drains.latest().progress.moved, 0);
+    }
+
+    #[test]
+    fn what_is_left_of_a_stopped_drain_has_no_say_in_the_next_one() {
+        let drains = Drains::default();
+        assert_eq!(drains.begin(region("eu")), Ok(()));
+        let stopped = drains.under_way().unwrap();
+        drains.stop();
+        // A move of it is still under way when the next one begins.
+        assert_eq!(drains.begin(region("ap")), Ok(()));
+        let next = drains.under_way().unwrap();
+        drains.note_failed(next, TenantId::parse("acme").unwrap(), "no way".to_owned());
+        assert_eq!(drains.destination(stopped), None);
+        drains.note_moved(stopped);
+        drains.note_failed(stopped, TenantId::parse("beta").unwrap(), "no way".to_owned());
+        drains.forget_failures(stopped);
+        drains.end(stopped, DrainPhase::Ended);
+        let progress = drains.latest().progress.clone();
+        assert_eq!((progress.phase, progress.moved), (DrainPhase::Draining, 0));
+        assert_eq!(progress.failed_count, 1);
+        assert_eq!(drains.destination(next), Some(region("ap")));
     }
 
     #[test]
     fn failures_are_counted_and_the_first_ones_kept() {
         let drains = Drains::default();
+        assert_eq!(drains.begin(None), Ok(()));
+        let round = drains.under_way().unwrap();
         for number in 0..FAILED_KEPT_MAX + 7 {
             let tenant = TenantId::parse(&format!("t{number:03}")).unwrap();
-            drains.note_failed(tenant, "no way".to_owned());
+            drains.note_failed(round, tenant, "no way".to_owned());
         }
-        let progress = drains.progress().clone();
+        let progress = drains.latest().progress.clone();
         assert_eq!((progress.failed_count, progress.failed.len()), (107, 100));
-        drains.forget_failures();
-        assert_eq!(drains.progress().failed_count, 0);
+        drains.forget_failures(round);
+        assert_eq!(drains.latest().progress.failed_count, 0);
     }
 }

@@ -1,9 +1,9 @@
 //! The links to other regions: who is there, who leads what, how long it takes.
 //!
-//! A pulse goes to each region once a second. It is how a node knows that a region is out of reach
-//! before anyone waits for it, so that a caller hears "nothing happened" instead of nothing; and it
-//! brings the leaders of the region's shards, so that most asks go to the right node at once.
-//! Nothing here decides about credits.
+//! A pulse goes to each of their nodes once a second. It is how a node knows that a region is out of
+//! reach before anyone waits for it, so that a caller hears "nothing happened" instead of nothing; and it
+//! brings the leaders of the region's shards, so that most asks go to the right node at once. A node that
+//! does not answer pulses is asked last. Nothing here decides about credits.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,13 +23,13 @@ use crate::metrics::RegionMetrics;
 use crate::shards::Shard;
 use crate::tasks::chain;
 
-/// How often each region is asked whether it is there.
+/// How often each node is asked whether it is there.
 const PULSE_EVERY: Duration = Duration::from_secs(1);
 
 /// How long an answer to a pulse may take.
 const PULSE_PATIENCE: Duration = Duration::from_secs(2);
 
-/// A region that was not heard for so long is out of reach: three pulses were lost.
+/// Who was not heard for so long is out of reach: three pulses were lost.
 const SILENCE_MAX: Span = Span::from_secs(3);
 
 /// A round trip before any was measured.
@@ -47,11 +47,53 @@ pub(crate) struct Links {
     first_heard: Notify,
 }
 
+/// What is known of one region.
 #[derive(Default)]
 struct LinkState {
-    heard_at: Option<Span>,
+    /// When each of its nodes last answered anything.
+    heard_at: BTreeMap<NodeId, Span>,
     round_trip: Option<Span>,
     leaders: Vec<Option<NodeId>>,
+    /// How often its nodes were named, so that they are in turns.
+    turns: usize,
+}
+
+impl LinkState {
+    /// When any of its nodes last answered anything.
+    fn heard_at(&self) -> Option<Span> {
+        self.heard_at.values().max().copied()
+    }
+
+    /// Whether a node was heard lately.
+    fn hears(&self, node: NodeId, now: Span) -> bool {
+        self.heard_at.get(&node).is_some_and(|heard_at| is_lately(*heard_at, now))
+    }
+
+    fn leader(&self, Shard(shard): Shard) -> Option<NodeId> {
+        *self.leaders.get(usize::try_from(shard).ok()?)?
+    }
+
+    /// `nodes` in the order in which they are to be asked: who leads the shard, if that is known; then
+    /// whoever else was heard lately, each of them first in turn; then those that are silent. One that
+    /// leads but is silent is no exception: whoever hears it knows whether it leads still.
+    fn in_order(&mut self, nodes: &[NodeId], shard: Option<Shard>, now: Span) -> Vec<NodeId> {
+        let (mut order, silent): (Vec<_>, Vec<_>) =
+            nodes.iter().copied().partition(|node| self.hears(*node, now));
+        self.turns = self.turns.wrapping_add(1);
+        let turn = self.turns.checked_rem(order.len()).unwrap_or_default();
+        order.rotate_left(turn);
+        let leader = shard.and_then(|shard| self.leader(shard));
+        if let Some(place) = order.iter().position(|node| Some(*node) == leader) {
+            order.swap(0, place);
+        }
+        order.extend(silent);
+        order
+    }
+}
+
+/// Whether it is not too long ago that something was heard.
+const fn is_lately(heard_at: Span, now: Span) -> bool {
+    now.as_micros().saturating_sub(heard_at.as_micros()) <= SILENCE_MAX.as_micros()
 }
 
 /// Why there is no answer.
@@ -98,8 +140,13 @@ impl Links {
     }
 
     /// The regions that are linked: the others, and of a router its own too.
-    pub(crate) fn others(&self) -> impl Iterator<Item = Region> {
+    pub(crate) fn linked(&self) -> impl Iterator<Item = Region> {
         self.nodes.keys().copied()
+    }
+
+    /// The regions other than this node's own.
+    pub(crate) fn others(&self) -> impl Iterator<Item = Region> {
+        self.linked().filter(|region| *region != self.own)
     }
 
     /// What this node counts of regions.
@@ -114,15 +161,13 @@ impl Links {
 
     /// When a region last answered anything.
     pub(crate) fn heard_at(&self, region: Region) -> Option<Span> {
-        self.states().get(&region)?.heard_at
+        self.states().get(&region)?.heard_at()
     }
 
     /// Whether a region was heard lately.
     pub(crate) fn is_reachable(&self, region: Region) -> bool {
         self.is_here(region)
-            || self
-                .heard_at(region)
-                .is_some_and(|heard_at| self.clock.since(heard_at) <= SILENCE_MAX)
+            || self.heard_at(region).is_some_and(|heard_at| is_lately(heard_at, self.clock.now()))
     }
 
     /// Whether a region is this node's own, which needs no link.
@@ -148,19 +193,21 @@ impl Links {
         self.measured_round_trip(region).unwrap_or(ROUND_TRIP_GUESS)
     }
 
-    /// The nodes of a region, the leader of a shard first if it is known.
+    /// The nodes of a region, best first: the leader of a shard if it is known, and the silent ones last.
+    /// Whoever answers is named first in turn.
     pub(crate) fn nodes(&self, region: Region, shard: Option<Shard>) -> Vec<NodeId> {
-        let mut nodes = self.nodes.get(&region).cloned().unwrap_or_default();
-        let leader = shard.and_then(|Shard(shard)| {
-            let place = usize::try_from(shard).ok()?;
-            *self.states().get(&region)?.leaders.get(place)?
-        });
-        if let Some(leader) = leader
-            && let Some(place) = nodes.iter().position(|node| *node == leader)
-        {
-            nodes.swap(0, place);
+        let Some(nodes) = self.nodes.get(&region) else { return Vec::new() };
+        let now = self.clock.now();
+        self.states().entry(region).or_default().in_order(nodes, shard, now)
+    }
+
+    /// The nearest region that is within reach: this node's own if that is.
+    pub(crate) fn nearest(&self) -> Region {
+        let within_reach = self.others().filter(|region| self.is_reachable(*region));
+        match self.is_reachable(self.own) {
+            true => self.own,
+            false => within_reach.min_by_key(|it| self.round_trip(*it)).unwrap_or(self.own),
         }
-        nodes
     }
 
     /// Asks a region, its leader of a shard if one is named. Nothing is asked twice that may have
@@ -212,7 +259,7 @@ impl Links {
                 Ok(answered) => {
                     // A voter of Placement is asked in the name of the own region, and may stand elsewhere.
                     if self.nodes.get(&region).is_some_and(|nodes| nodes.contains(&node)) {
-                        self.note_heard(region);
+                        self.note_heard(region, node);
                     }
                     return Ok(answered);
                 }
@@ -225,21 +272,25 @@ impl Links {
         })
     }
 
-    fn note_heard(&self, region: Region) {
+    fn note_heard(&self, region: Region, node: NodeId) {
         let now = self.clock.now();
-        let before = self.states().entry(region).or_default().heard_at.replace(now);
-        if before.is_none() {
+        let mut states = self.states();
+        let heard_at = &mut states.entry(region).or_default().heard_at;
+        let is_first = heard_at.is_empty();
+        heard_at.insert(node, now);
+        drop(states);
+        if is_first {
             self.first_heard.notify_waiters();
         }
     }
 
-    /// Resolves when every other region was heard once.
+    /// Resolves when every linked region was heard once.
     pub(crate) async fn all_heard(&self) {
         loop {
             let mut heard = std::pin::pin!(self.first_heard.notified());
             // Order matters: who is told between the look and the wait must not miss it.
             heard.as_mut().enable();
-            if self.others().all(|region| self.heard_at(region).is_some()) {
+            if self.linked().all(|region| self.heard_at(region).is_some()) {
                 return;
             }
             heard.await;
@@ -255,54 +306,85 @@ impl Links {
         }
     }
 
-    /// Asks one region again and again whether it is there, until `stopping`. A pulse does not wait for
-    /// the one before it, so that one that is lost costs no time.
+    /// Asks each node of a region again and again whether it is there, until `stopping`. A pulse does not
+    /// wait for the one before it, so that one that is lost costs no time.
     pub(crate) async fn pulse(&self, region: Region, stopping: CancellationToken) {
         let mut ticks = tokio::time::interval(PULSE_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut nodes = self.nodes(region, None);
+        let nodes = self.nodes.get(&region).cloned().unwrap_or_default();
         let mut under_way = FuturesUnordered::new();
         loop {
             tokio::select! {
                 biased;
                 () = stopping.cancelled() => return,
-                answered = under_way.next(), if !under_way.is_empty() => {
-                    if answered == Some(false) {
-                        // One that does not answer is not asked first again.
-                        let first = nodes.len().min(1);
-                        nodes.rotate_left(first);
-                    }
+                Some(()) = under_way.next() => (),
+                _ = ticks.tick() => {
+                    under_way.extend(nodes.iter().map(|node| self.pulse_once(region, *node)));
                 }
-                _ = ticks.tick() => under_way.push(self.pulse_once(region, nodes.clone())),
             }
         }
     }
 
-    /// Asks a region whether it is there. Whether it has answered.
-    async fn pulse_once(&self, region: Region, nodes: Vec<NodeId>) -> bool {
+    /// Asks a node of a region whether it is there.
+    async fn pulse_once(&self, region: Region, node: NodeId) {
         let sent = self.clock.now();
         let deadline = Instant::now() + PULSE_PATIENCE;
-        match self.ask_any(nodes, (region, None), &Ask::Pulse, deadline).await {
+        match self.ask_any(vec![node], (region, None), &Ask::Pulse, deadline).await {
             Ok(Answered::Pulse(leaders)) => {
                 let took = self.clock.since(sent);
                 let mut states = self.states();
                 let state = states.entry(region).or_default();
                 state.round_trip = Some(took);
                 state.leaders = leaders.into_iter().map(|it| it.map(NodeId)).collect();
-                true
             }
-            Ok(_) => {
-                tracing::warn!(%region, "a pulse was answered with something else");
-                false
-            }
-            Err(error) => {
-                tracing::debug!(%region, %error, "a pulse was not answered");
-                false
-            }
+            Ok(_) => tracing::warn!(%region, %node, "a pulse was answered with something else"),
+            Err(error) => tracing::debug!(%region, %node, %error, "a pulse was not answered"),
         }
     }
 
     fn states(&self) -> MutexGuard<'_, BTreeMap<Region, LinkState>> {
         self.states.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NODES: [NodeId; 3] = [NodeId(1), NodeId(2), NodeId(3)];
+
+    /// Nodes by number, in the order in which they would be asked at a second.
+    fn order(state: &mut LinkState, shard: Option<Shard>, second: u64) -> Vec<u64> {
+        let order = state.in_order(&NODES, shard, Span::from_secs(second));
+        order.into_iter().map(|node| node.0).collect()
+    }
+
+    #[test]
+    fn those_that_answer_take_turns_and_the_silent_are_asked_last() {
+        let mut state = LinkState::default();
+        // Nobody was heard yet.
+        assert_eq!(order(&mut state, None, 0), [1, 2, 3]);
+        state.heard_at = [(NodeId(2), Span::from_secs(4)), (NodeId(3), Span::from_secs(5))].into();
+        assert_eq!(order(&mut state, None, 7), [2, 3, 1]);
+        assert_eq!(order(&mut state, None, 7), [3, 2, 1]);
+        assert_eq!(order(&mut state, None, 7), [2, 3, 1]);
+        // Three seconds are not too long yet; more are.
+        assert_eq!(order(&mut state, None, 8), [3, 1, 2]);
+    }
+
+    #[test]
+    fn who_leads_the_shard_is_asked_first_unless_it_is_silent() {
+        let leaders = vec![None, Some(NodeId(3)), Some(NodeId(1))];
+        let heard_at = NODES.map(|node| (node, Span::from_secs(5)));
+        let mut state = LinkState { leaders, heard_at: heard_at.into(), ..LinkState::default() };
+        for _ in 0..3 {
+            assert_eq!(order(&mut state, Some(Shard(1)), 6)[0], 3);
+            assert_eq!(order(&mut state, Some(Shard(2)), 6)[0], 1);
+        }
+        let first: std::collections::BTreeSet<u64> =
+            (0..3).map(|_| order(&mut state, Some(Shard(0)), 6)[0]).collect();
+        assert_eq!(first, [1, 2, 3].into());
+        state.heard_at.remove(&NodeId(3));
+        assert_eq!(order(&mut state, Some(Shard(1)), 6)[2], 3);
     }
 }

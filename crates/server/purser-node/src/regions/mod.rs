@@ -321,7 +321,7 @@ impl Regions {
     pub(crate) fn start_following(&self, tasks: &Tasks) {
         let (directory, stop) = (Arc::clone(&self.directory), tasks.stopping());
         run(tasks, "placement", async move { directory.follow(stop).await }.boxed());
-        for region in self.links.others() {
+        for region in self.links.linked() {
             let (links, stop) = (Arc::clone(&self.links), tasks.stopping());
             run(tasks, "pulse", async move { links.pulse(region, stop).await }.boxed());
         }

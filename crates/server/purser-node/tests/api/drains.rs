@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::abroad::{AP, EU, US, open_in, strictly};
-use crate::support::{Answer, Caller, Cluster};
+use crate::support::{Answer, Caller, Cluster, Unusual};
 
 const TENANTS: [&str; 6] = ["acme", "beta", "charlie", "delta", "echo", "foxtrot"];
 
@@ -108,5 +108,21 @@ async fn a_drain_whose_node_dies_is_only_to_be_asked_for_again() {
     let ended = until(&ap, has_ended).await;
     assert_eq!(ended["left"], 0, "{ended:#}");
     assert_eq!(homes(&eu).await, ["eu"; 6]);
+    cluster.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drain_that_is_refused_because_homes_are_not_known_yet_has_not_begun() {
+    let regions: Option<&[&str]> = Some(&["us", "eu", "ap"]);
+    let cluster =
+        Cluster::start_unusual(3, Unusual { regions, apart: true, ..Unusual::default() }).await;
+    let us = cluster.caller(US, "root");
+    let refused = drain(&us, json!({})).await.expect_problem(503, "not_ready");
+    assert_eq!(refused.text("/outcome"), "nothing_happened");
+    us.get("/admin/v1/regions/us/drain").await.expect_problem(503, "not_ready");
+    for place in [US, EU, AP] {
+        cluster.heal(place);
+    }
+    assert_eq!(until(&us, |_| true).await["state"], "idle");
     cluster.end().await;
 }

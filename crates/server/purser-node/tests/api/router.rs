@@ -1,11 +1,15 @@
 //! A router: it takes every kind of call, and what a node answers is the answer.
 
+use purser_node::{BaseUrl, PeerSettings};
+use purser_raft::NodeId;
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 
-use crate::abroad::{AP, EU, US, add_up, charge, decided_by, make_local, open_in, strictly};
-use crate::support::{Answer, Caller, Cluster, RouterOf};
+use crate::abroad::{
+    AP, EU, US, add_up, charge, decided_by, make_local, open_in, read_until, strictly,
+};
+use crate::support::{Answer, Caller, Cluster, RouterOf, region};
 
 /// What acme is granted.
 const CREDITS: u64 = 10_000;
@@ -147,7 +151,12 @@ async fn a_router_sends_nothing_to_a_region_that_is_out_of_reach() {
     let grants = "/admin/v1/tenants/acme/grants";
     let refused = routed.post(grants, "more", &json!({ "amount": 1 })).await;
     refused.expect_problem(503, "home_unreachable");
-    // Its own region is there, and goes on; so does home, which was never asked.
+    // Where home is, every region knows; and what begins goes around by the router's region.
+    let path = "/admin/v1/tenants/acme/move";
+    assert_eq!(routed.get(path).await.expect(200).text("/home"), "us");
+    let around = strictly(&routed, "around", 1).await.expect(201);
+    assert_eq!(decided_by(&around), "region=us, role=home");
+    // Its own region is there, and goes on; so does home, which was never asked for more.
     let local = charge(&routed, "acme", "local", 1).await.expect(201);
     assert_eq!(decided_by(&local), "region=eu, role=allocation");
     let granted = eu.post(grants, "more", &json!({ "amount": 1 })).await.expect(201);
@@ -155,6 +164,76 @@ async fn a_router_sends_nothing_to_a_region_that_is_out_of_reach() {
     router.cut(EU, &cluster);
     while charge(&routed, "acme", "alone", 1).await.status != 503 {}
     routed.get("/readyz").await.expect(503);
+    assert_eq!(routed.get(path).await.expect(200).text("/home"), "us");
+    router.end().await;
+    cluster.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_strict_a_router_sends_home_though_its_own_region_is_gone() {
+    let cluster = Cluster::of_regions().await;
+    let router = RouterOf::start(&cluster, "eu").await;
+    let (routed, eu) = (router.caller("root"), cluster.caller(EU, "root"));
+    open_in(&routed, "acme", "us", CREDITS).await;
+    let mut spent = make_local(&routed, "acme", "eu").await;
+    router.cut(EU, &cluster);
+    while charge(&routed, "acme", "alone", 1).await.status != 503 {}
+    let holds = "/v1/tenants/acme/holds";
+    let body = json!({ "amount": 4, "consistency": "strict" });
+    let held = check_change(&routed, &eu, holds, &body, "region=us, role=home").await;
+    let path = format!("{holds}/{}/release", held.text("/hold_id"));
+    check_change(&routed, &eu, &path, &json!({}), "region=us, role=home").await;
+    routed.get("/v1/tenants/acme/balance?consistency=strict").await.expect(200);
+    let path = "/admin/v1/tenants/acme/move";
+    assert_eq!(routed.get(path).await.expect(200).text("/home"), "us");
+    // Nobody in eu has noted that home was asked. Who repeats the call there and no longer strictly
+    // has asked twice, and one is undone.
+    let (strict, local) =
+        (strictly(&routed, "both", 1).await.expect(201), charge(&eu, "acme", "both", 1).await);
+    assert_eq!(decided_by(&strict), "region=us, role=home");
+    assert_eq!(decided_by(&local.expect(201)), "region=eu, role=allocation");
+    spent += 1;
+    let is_undone = |body: &Value| body["totals"]["refunded"] == "1";
+    read_until(&routed, "/v1/tenants/acme/balance", is_undone).await;
+    // It may have been done before the cut was noticed; now it has.
+    charge(&eu, "acme", "alone", 1).await.expect(201);
+    spent += 1;
+    add_up(&routed, (spent, 0), CREDITS).await;
+    router.end().await;
+    cluster.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_hangs_keeps_no_call_of_a_router() {
+    // The system takes connections, and nobody ever answers: what a process does that is stopped.
+    let hanging = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = hanging.local_addr().unwrap();
+    let cluster = Cluster::of_regions().await;
+    let router = RouterOf::start_with(&cluster, "eu", |settings| {
+        // The first node of its region, of which there is another one.
+        let peer = PeerSettings {
+            region: region("eu"),
+            address: address.to_string(),
+            api: BaseUrl::of(address),
+            admin: BaseUrl::of(address),
+        };
+        settings.peers.insert(NodeId(0), peer);
+    });
+    let router = router.await;
+    let routed = router.caller("root");
+    open_in(&routed, "acme", "us", CREDITS).await;
+    let item = json!({ "op": "charge", "tenant": "acme", "idempotency_key": "k", "amount": 1 });
+    let body = json!({ "items": [item] }).to_string();
+    // As often as the nodes of the region take turns, and once more.
+    for _ in 0..3 {
+        let headers = [("content-type", "application/json")];
+        let batch = routed.raw("POST", "/v1/batch", &headers, body.clone().into()).await;
+        assert_eq!(batch.expect(200).body["results"][0]["status"], 201);
+        charge(&routed, "acme", "k", 1).await.expect(201);
+        routed.get("/admin/v1/tenants").await.expect(200);
+        routed.get("/admin/v1/cluster").await.expect(200);
+    }
+    add_up(&routed, (1, 0), CREDITS).await;
     router.end().await;
     cluster.end().await;
 }
@@ -178,7 +257,7 @@ async fn what_may_have_arrived_a_router_sends_to_nobody_else() {
     open_in(&cluster.caller(US, "root"), "acme", "us", CREDITS).await;
     let router = RouterOf::start_with(&cluster, "us", |settings| {
         for peer in settings.peers.values_mut() {
-            peer.api = purser_node::BaseUrl::of(address);
+            peer.api = BaseUrl::of(address);
         }
     });
     let router = router.await;

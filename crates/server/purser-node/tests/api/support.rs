@@ -98,6 +98,8 @@ pub(crate) struct Unusual {
     pub(crate) regions: Option<&'static [&'static str]>,
     /// With each home the region that stands by for it.
     pub(crate) standbys: &'static [(&'static str, &'static str)],
+    /// Nobody hears anybody until healed.
+    pub(crate) apart: bool,
 }
 
 impl Cluster {
@@ -149,6 +151,11 @@ impl Cluster {
             surroundings.disk = disk;
         }
         let switches: Vec<PeerSwitch> = settings.iter().map(|_| PeerSwitch::default()).collect();
+        if unusual.apart {
+            for switch in &switches {
+                peers.keys().for_each(|node| switch.cut(*node, Cut::Both));
+            }
+        }
         let starting = settings.iter().zip(listeners).zip(&switches);
         let starting = starting.map(|((settings, bound), switch)| {
             let surroundings = Surroundings { switch: switch.clone(), ..surroundings.clone() };

@@ -70,6 +70,11 @@ async fn drain(call: Call) -> Handled {
             return Err(refused(format!("the homes are in {to} already")).into());
         }
     }
+    // Begun on half of what Placement knows, it would end too early.
+    if !regions.directory().is_followed() {
+        let detail = "who is home of whom is not all known to the node yet; nothing happened";
+        return Err(Refusal::new(Code::NotReady, detail).into());
+    }
     match regions.begin_drain(to) {
         Ok(()) => show(&call, regions),
         Err(Some(other)) => Err(refused(format!("a drain to {other} is under way")).into()),
@@ -123,7 +128,8 @@ fn refused(detail: impl Into<std::borrow::Cow<'static, str>>) -> Refusal {
 }
 
 fn show(call: &Call, regions: &Regions) -> Handled {
-    let unknown = "who is home of whom is not all known to the node yet; nothing happened";
+    let unknown = "what is left to move cannot be counted, because who is home of whom is not all known to \
+                   the node yet; a drain that was to stop has stopped";
     let unknown = || Refusal::new(Code::NotReady, unknown);
     let DrainProgress { phase, to, moved, left, failed_count, failed } =
         regions.drain_progress().ok_or_else(unknown)?;
