@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::http::Api;
 use crate::ports::{free_address, free_dev_base};
-use crate::program::{Ended, Running, run};
+use crate::program::{Ended, Running, printed, run};
 use crate::wait::wait_for;
 
 /// How long a start or a stop may take on a busy machine.
@@ -77,13 +77,14 @@ impl Dev {
         run(arguments, &[]).await
     }
 
-    /// Ends it as Ctrl-C does. Gives how it ended, and all that it printed.
-    pub async fn interrupt(self) -> (ExitStatus, String) {
+    /// Interrupts it as Ctrl-C does, and gives all that it has printed once it has ended well.
+    pub async fn stop(self) -> String {
         let Self { running, data, .. } = self;
         running.signal(Signal::INT);
         let status = running.wait_for_end(DEADLINE).await;
-        let printed = std::fs::read_to_string(data.path().join("output"));
-        (status, printed.expect("it printed"))
+        let printed = printed(&data.path().join("output"));
+        assert_eq!(status.code(), Some(0), "{printed}");
+        printed
     }
 
     /// Starts `purser router` in a region, in front of `nodes` nodes of each region, and waits until it

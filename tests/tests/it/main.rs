@@ -13,6 +13,7 @@ mod cut_off;
 mod failover;
 mod keys;
 mod lists;
+mod lost_region;
 mod numbers;
 mod operations;
 mod races;

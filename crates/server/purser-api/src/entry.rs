@@ -74,6 +74,16 @@ spelled_enum! {
         Unfreeze "unfreeze",
         /// The account was closed.
         Close "close",
+        /// The account stopped, to move to another region.
+        HomeStopped "home_stopped",
+        /// Another region became home: it came there, or it was taken over from one that is lost.
+        HomeMoved "home_moved",
+        /// A move was given up, and home is where it was.
+        HomeKept "home_kept",
+        /// What a lost home had decided besides was looked through, and booked as far as it has happened.
+        Tail "tail",
+        /// What a lost home had decided besides was given up.
+        TailWriteOff "tail_write_off",
     }
 }
 

@@ -1,10 +1,11 @@
 //! The admin API: one method for each call of the contract.
 
 use purser_api::{
-    AdjustAnswer, AdjustRequest, CloseAnswer, CloseRequest, DrainAnswer, DrainRequest,
-    FreezeRequest, GrantAnswer, GrantRequest, List, LotId, MoveRequest, OpenTenantRequest,
-    OverspendAnswer, OverspendQuery, PlacementAnswer, PolicyRequest, RegionName, RegionsAnswer,
-    Tenant, TenantAnswer, TenantsQuery, UnitName, UnitQuery, VoidAnswer, VoidRequest, paths,
+    AdjustAnswer, AdjustRequest, CloseAnswer, CloseRequest, DrainAnswer, DrainRequest, EpochNumber,
+    FailOverAnswer, FailOverRequest, FreezeRequest, GrantAnswer, GrantRequest, List, LotId,
+    MoveRequest, OpenTenantRequest, OverspendAnswer, OverspendQuery, PlacementAnswer,
+    PolicyRequest, RegionName, RegionsAnswer, TailsAnswer, Tenant, TenantAnswer, TenantsQuery,
+    UnitName, UnitQuery, VoidAnswer, VoidRequest, WriteOffTailAnswer, WriteOffTailRequest, paths,
 };
 use purser_types::{TenantId, Unit};
 use serde::Serialize;
@@ -92,6 +93,18 @@ impl Admin {
     ) -> Result<DrainAnswer, ClientError> {
         let path = paths::fill(paths::ADMIN_REGION_DRAIN_STOP, &[region]);
         Ok(self.client.send(Request::state_alone(path), call.time).await?.body)
+    }
+
+    /// Has a standby take over the homes of a region that is lost, or shows how many it can. Needs a
+    /// token that reaches all tenants.
+    pub async fn fail_over(
+        &self,
+        region: &RegionName,
+        body: &FailOverRequest,
+        call: &Call,
+    ) -> Result<FailOverAnswer, ClientError> {
+        let path = paths::fill(paths::ADMIN_FAILOVER, &[region]);
+        Ok(self.client.send(Request::state(path, body), call.time).await?.body)
     }
 
     /// Opens a tenant's account in one unit.
@@ -208,6 +221,22 @@ impl AdminAccount {
     pub async fn home(&self, call: &Call) -> Result<PlacementAnswer, ClientError> {
         let path = paths::fill(paths::ADMIN_MOVE, &[&self.tenant]);
         Ok(self.client.send(Request::get(path), call.time).await?.body)
+    }
+
+    /// What lost homes had decided besides, as far as it is neither booked to its end nor written off.
+    pub async fn tails(&self, call: &Call) -> Result<TailsAnswer, ClientError> {
+        self.read(paths::ADMIN_TAILS, call).await
+    }
+
+    /// Gives up on what the home of an epoch had decided besides, or shows what that would do.
+    pub async fn write_off_tail(
+        &self,
+        epoch: &EpochNumber,
+        body: &WriteOffTailRequest,
+        call: &Call,
+    ) -> Result<Answer<WriteOffTailAnswer>, ClientError> {
+        let path = paths::fill(paths::ADMIN_TAIL_WRITE_OFF, &[&self.tenant, epoch]);
+        self.change_at(path, body, call).await
     }
 
     /// What is set aside for regions.

@@ -5,10 +5,10 @@
 
 use purser_api::{
     AdjustAnswer, Allocation, AllocationAnswer, Balance, BatchAnswer, CaptureAnswer, ChargeAnswer,
-    ChargeDetail, CheckAnswer, CloseAnswer, ClusterAnswer, DrainAnswer, Entry, GrantAnswer,
-    GroupAnswer, Hold, HoldAnswer, HoldDetail, List, Lot, OverspendAnswer, PlacementAnswer,
-    Problem, ReclaimAnswer, RefundAnswer, RegionsAnswer, Statement, TakeBackAnswer, Tenant,
-    TenantAnswer, VoidAnswer,
+    ChargeDetail, CheckAnswer, CloseAnswer, ClusterAnswer, DrainAnswer, Entry, FailOverAnswer,
+    GrantAnswer, GroupAnswer, Hold, HoldAnswer, HoldDetail, List, Lot, OverspendAnswer,
+    PlacementAnswer, Problem, ReclaimAnswer, RefundAnswer, RegionsAnswer, Statement, TailsAnswer,
+    TakeBackAnswer, Tenant, TenantAnswer, VoidAnswer, WriteOffTailAnswer,
 };
 
 /// What an answer says.
@@ -29,8 +29,9 @@ macro_rules! answer_bodies {
 
 answer_bodies! {
     AdjustAnswer, AllocationAnswer, Balance, BatchAnswer, CaptureAnswer, ChargeAnswer, ChargeDetail,
-    CheckAnswer, CloseAnswer, ClusterAnswer, DrainAnswer, GrantAnswer, GroupAnswer, HoldAnswer, HoldDetail,
+    CheckAnswer, CloseAnswer, ClusterAnswer, DrainAnswer, FailOverAnswer, GrantAnswer, GroupAnswer, HoldAnswer, HoldDetail,
     List<Allocation>, List<Entry>, List<Hold>, List<Lot>, List<Tenant>, OverspendAnswer,
     PlacementAnswer, Problem,
-    ReclaimAnswer, RefundAnswer, RegionsAnswer, Statement, TakeBackAnswer, TenantAnswer, VoidAnswer,
+    ReclaimAnswer, RefundAnswer, RegionsAnswer, Statement, TailsAnswer, TakeBackAnswer, TenantAnswer,
+    VoidAnswer, WriteOffTailAnswer,
 }

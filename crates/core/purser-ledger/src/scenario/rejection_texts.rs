@@ -46,9 +46,7 @@ impl Teller<'_> {
             Rejection::Stranded { available, short_by, amount, regions } => {
                 missing_text(*available, *short_by) + &stranded_text(*amount, regions)
             }
-            Rejection::DecidedInGeneration { generation } => {
-                format!(" generation={}", generation.0)
-            }
+            Rejection::DecidedInGeneration { generation: by } => format!(" generation={}", by.0),
             Rejection::TransferBeyondRight { right } => format!(" right={right}"),
             Rejection::TakebackBeyondCap { amount, cap } => format!(" amount={amount} cap={cap}"),
             Rejection::FinishBlocked { holds, free } => format!(" holds={holds} free={free}"),

@@ -14,11 +14,13 @@ mod charge;
 mod cluster;
 mod connection;
 mod drain;
+mod fail_over;
 mod hold;
 mod lot;
 mod overspend;
 mod region;
 mod tables;
+mod tails;
 mod tenant;
 mod undo;
 
@@ -45,7 +47,7 @@ pub(crate) enum ClientCommand {
     Allocation(Group<allocation::AllocationAction>),
     /// Show the most that can have been spent beyond what was granted.
     Overspend(Call<overspend::Overspend>),
-    /// Look at the regions, move all homes out of one.
+    /// Look at the regions, move all homes out of one, have one that is lost taken over.
     Region(Group<region::RegionAction>),
     /// Set credits aside, take them, give them back.
     Hold(Group<hold::HoldAction>),

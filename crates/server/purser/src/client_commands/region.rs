@@ -1,21 +1,25 @@
-//! `purser region`: the regions, as a node knows them, and draining one.
+//! `purser region`: the regions, as a node knows them; draining one, and taking over from one that is lost.
 
 use clap::Subcommand;
 use purser_api::{NodeNumber, RegionsAnswer};
 
 use super::connection::Service;
 use super::drain::{self, Drain};
+use super::fail_over::{self, FailOver};
 use super::tables::{self, Column};
 use crate::failure::CommandError;
 use crate::output::Output;
 
-/// Look at the regions, move all homes out of one.
+/// Look at the regions, move all homes out of one, have one that is lost taken over.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RegionAction {
     /// List the regions, as the node that is asked knows them.
     List,
     /// Move the homes of all tenants of a region elsewhere, and show how far that has come until it ends.
     Drain(Drain),
+    /// Have a standby take over the homes of a region that is lost: shows how many that are, and asks.
+    #[command(name = "failover")]
+    FailOver(FailOver),
 }
 
 /// Runs a command about regions.
@@ -30,6 +34,7 @@ pub(super) async fn run(
             output.answer(&service.found(found)?, show)?;
         }
         RegionAction::Drain(args) => drain::run(args, service, output).await?,
+        RegionAction::FailOver(args) => fail_over::run(args, service, output).await?,
     }
     Ok(())
 }

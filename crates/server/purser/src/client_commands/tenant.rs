@@ -12,6 +12,7 @@ use purser_api::{
 use super::arguments::{Account, Key, Page, Safety, Why};
 use super::connection::Service;
 use super::tables::{self, Facts};
+use super::tails::{self, WriteOffTail};
 use crate::failure::CommandError;
 use crate::output::Output;
 
@@ -32,6 +33,11 @@ pub(crate) enum TenantAction {
     Move(Move),
     /// Show where its home is, and whether it moves.
     Home(Home),
+    /// List what lost homes of it had decided besides, as far as it is neither booked nor written off.
+    Tails(Account),
+    /// Give up on what a lost home had decided besides: first with `--dry-run`, then with the
+    /// `--confirm` it shows.
+    WriteOffTail(WriteOffTail),
     /// Close an account for good: first with `--dry-run`, then with the `--confirm` it shows.
     Close(Close),
 }
@@ -218,6 +224,8 @@ pub(super) async fn run(
             let found = service.admin().account(tenant.0).home(&service.read()).await;
             output.answer(&service.found(found)?, show_home)?;
         }
+        TenantAction::Tails(account) => tails::list(&account, service, output).await?,
+        TenantAction::WriteOffTail(args) => tails::write_off(&args, service, output).await?,
         TenantAction::Close(args) => {
             let (account, call) = (service.admin_account(&args.account), service.call(&args.key));
             let closed = account.close(&args.request(), &call).await;

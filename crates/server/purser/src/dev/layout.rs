@@ -144,6 +144,12 @@ impl DevLayout {
         names.map(|region| region.expect("the names above are regions")).collect()
     }
 
+    /// Each region with the one that stands by for its homes: the next, so that any may be lost.
+    pub(crate) fn standbys(&self) -> impl Iterator<Item = (Region, Region)> {
+        let homes = self.regions.iter().map(|(region, _)| *region);
+        homes.clone().zip(homes.cycle().skip(1))
+    }
+
     /// All nodes of all regions.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = &NodePlace> {
         self.regions.iter().flat_map(|(_, nodes)| nodes)

@@ -11,6 +11,7 @@ use purser_api::{
 };
 use purser_client::{Call, Client, ClientError};
 use purser_types::{Credits, LogTime, Region, Span, TenantId};
+use tokio::task::JoinSet;
 
 use crate::failure::CommandError;
 
@@ -21,6 +22,11 @@ pub(super) const POOR_TENANT: &str = "initech";
 
 /// A tenant of the shard that the others do not lie in: there are two, and each is to have work.
 pub(super) const OTHER_SHARD_TENANT: &str = "hooli";
+
+/// How much of a demo tenant home answers before its standby has it, so that its calls do not wait
+/// for the distance between regions. Traffic has at most one piece of work in each region under way,
+/// of at most 100 credits that are authorized and captured: three times two times 100.
+const UNACKNOWLEDGED_MAX: u64 = 1_000;
 
 /// How long the demo data may take to come in: leaders have been elected by then.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -74,21 +80,30 @@ const LOTS: &[DemoLot] = &[
 ];
 
 /// Opens the demo tenants and gives them their credits, unless that was done before. Each is asked
-/// for in its home region, of which `regions` has the clients.
+/// for in its home region, of which `regions` has the clients; all at once, because each call waits
+/// for a round trip to the standby.
 pub(super) async fn bring_in(regions: &[(Region, Client)]) -> Result<(), CommandError> {
-    let mut homes = regions.iter().cycle();
-    let (mut last_tenant, mut home) = (None, None);
-    for lot in LOTS {
-        // The lots of a tenant stand one after the other.
-        if last_tenant.replace(lot.tenant) != Some(lot.tenant) {
-            home = homes.next();
-        }
-        let Some((region, client)) = home else { continue };
-        open(client, lot.tenant, *region).await.map_err(failed)?;
+    let tenants = LOTS.chunk_by(|lot, next| lot.tenant == next.tenant);
+    let homes = regions.iter().cycle();
+    let coming: JoinSet<Result<(), CommandError>> = tenants
+        .zip(homes)
+        .map(|(lots, (home, client))| bring_one_in(client.clone(), *home, lots))
+        .collect();
+    coming.join_all().await.into_iter().collect()
+}
+
+async fn bring_one_in(
+    client: Client,
+    home: Region,
+    lots: &'static [DemoLot],
+) -> Result<(), CommandError> {
+    let Some(DemoLot { tenant: name, .. }) = lots.first() else { return Ok(()) };
+    open(&client, name, home).await.map_err(failed)?;
+    let account = client.admin().account(tenant(name));
+    for lot in lots {
         let request = lot.request().ok_or_else(|| {
             CommandError::Failed("this machine's clock is not between 1970 and 9999".to_owned())
         })?;
-        let account = client.admin().account(tenant(lot.tenant));
         account.grant(&request, &Call::new().within(PATIENCE)).await.map_err(failed)?;
     }
     Ok(())
@@ -100,7 +115,10 @@ async fn open(client: &Client, name: &'static str, home: Region) -> Result<(), C
         unit: UnitName::default(),
         home: Some(RegionName(home)),
         standbys: None,
-        policy: PolicyRequest::default(),
+        policy: PolicyRequest {
+            unacknowledged_max: Some(credits(UNACKNOWLEDGED_MAX).into()),
+            ..PolicyRequest::default()
+        },
     };
     match client.admin().open_tenant(&request, &Call::new().within(PATIENCE)).await {
         Err(ClientError::Refused(problem))
@@ -145,9 +163,11 @@ pub(super) fn tenant(name: &'static str) -> TenantId {
 
 /// An amount of the demo.
 pub(super) fn amount(credits: u64) -> CallAmount {
-    let credits = Credits::from_u64(credits).ok();
-    let amount = credits.and_then(|credits| CallAmount::from_credits(credits).ok());
-    amount.expect("demo amounts are small and not zero")
+    CallAmount::from_credits(self::credits(credits)).expect("demo amounts are not zero")
+}
+
+fn credits(credits: u64) -> Credits {
+    Credits::from_u64(credits).expect("demo amounts are small")
 }
 
 fn now() -> Option<LogTime> {

@@ -2,7 +2,7 @@
 //!
 //! Not here: which nodes there are (`layout`), and when they start (`fleet`).
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,11 +88,14 @@ fn peer(wire: &Wire, place: &NodePlace, other: &NodePlace) -> PeerConfig {
 
 fn regions(layout: &DevLayout) -> RegionsConfig {
     let names = layout.regions.iter().map(|(region, _)| region.to_string());
+    let standbys = layout
+        .standbys()
+        .map(|(home, standby)| (home.to_string(), BTreeSet::from([standby.to_string()])));
     RegionsConfig {
         numbers: names.zip(0..).collect(),
         placement_voters: layout.first_nodes().map(|place| place.id).collect(),
         voucher_key_file: Some(folder::voucher_key(&layout.data)),
-        standbys: BTreeMap::new(),
+        standbys: standbys.collect(),
         standby_silence_seconds: RegionSettings::STANDBY_SILENCE.as_secs(),
     }
 }
@@ -103,9 +106,6 @@ fn millis(duration: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
-
-    use std::collections::BTreeSet;
-
     use super::*;
     use crate::dev::folder::DataFolder;
     use crate::dev::layout::NodesPerRegion;
@@ -132,6 +132,12 @@ mod tests {
             let regions = settings.regions.unwrap();
             let voters: Vec<u64> = regions.placement_voters.iter().map(|node| node.0).collect();
             assert_eq!(voters, [11, 21, 31], "one in each region");
+            let standbys: Vec<String> = regions
+                .standbys
+                .iter()
+                .flat_map(|(home, by)| by.iter().map(move |by| format!("{home} by {by}")))
+                .collect();
+            assert_eq!(standbys, ["ap by us", "eu by ap", "us by eu"], "each by another");
         }
         wire.end().await;
     }

@@ -158,6 +158,15 @@ pub(crate) struct Args {
         value_parser = clap::value_parser!(u32).range(..=1_000),
     )]
     take_back: u32,
+    /// How much home may answer before its standby has it, in percent of what a tenant has at first. What
+    /// goes beyond waits for a round trip to the standby. No matter where homes have no standbys.
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        default_value_t = 10,
+        value_parser = clap::value_parser!(u32).range(..=1_000),
+    )]
+    unacknowledged_max: u32,
     /// Where there are several regions: the share of authorizes and charges that home must decide.
     #[arg(
         long,
@@ -288,8 +297,15 @@ async fn replay(args: Args, output: &Output) -> Result<Report, ReplayError> {
     let mut requests = trace::read(&args.traces)?;
     requests.truncate(args.limit.map_or(usize::MAX, NonZeroUsize::get));
     let Args { tenants, zipf, seed, speed, supply: supply_percent, .. } = args;
-    let take_back_percent = args.take_back;
-    let plan = PlanSettings { tenants, zipf, seed, speed, supply_percent, take_back_percent };
+    let plan = PlanSettings {
+        tenants,
+        zipf,
+        seed,
+        speed,
+        supply_percent,
+        take_back_percent: args.take_back,
+        unacknowledged_percent: args.unacknowledged_max,
+    };
     let plan = Arc::new(Plan::new(&requests, plan));
     let tally = Arc::new(Tally::default());
     let settings = CallerSettings {
@@ -310,6 +326,10 @@ async fn replay(args: Args, output: &Output) -> Result<Report, ReplayError> {
     let names = plan.tenants.iter().map(|tenant| tenant.name.as_str());
     let desk = Arc::new(Desk::new(caller, run.clone(), names, spread)?);
 
+    output.note(format_args!(
+        "home may answer {} % of what a tenant has at first before its standby has it",
+        args.unacknowledged_max
+    ));
     let progress = output.progress("tenants opened", Some(count(plan.tenants.len())));
     let lead = Duration::from_secs(args.lead);
     let lots_over = setup::set_up(&desk, &plan, lead, &progress).await?;

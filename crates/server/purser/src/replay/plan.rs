@@ -30,6 +30,8 @@ pub(crate) struct PlanSettings {
     pub(crate) supply_percent: u32,
     /// How much home may take back from regions, in percent of what the tenant has at first.
     pub(crate) take_back_percent: u32,
+    /// How much home may answer before its standby has it, in percent of what the tenant has at first.
+    pub(crate) unacknowledged_percent: u32,
 }
 
 /// What will be asked for.
@@ -132,8 +134,10 @@ impl Plan {
         }
         let debt_limit = if random.happens(250) { demand / 10 } else { 0 };
         let regrant_days = NonZeroU16::new(7).filter(|_| random.happens(200));
-        let takeback_cap = supply.saturating_mul(settings.take_back_percent.into()) / 100;
-        let opening = Opening { debt_limit, regrant_days, takeback_cap };
+        let percent_of_supply = |percent: u32| supply.saturating_mul(percent.into()) / 100;
+        let takeback_cap = percent_of_supply(settings.take_back_percent);
+        let unacknowledged_max = percent_of_supply(settings.unacknowledged_percent);
+        let opening = Opening { debt_limit, regrant_days, takeback_cap, unacknowledged_max };
         let lots = self.lots(supply, random);
         self.tenants.push(TenantPlan { name, opening, lots });
     }
@@ -204,7 +208,15 @@ mod tests {
     }
 
     fn settings(tenants: u32, zipf: f64, seed: u64) -> PlanSettings {
-        PlanSettings { tenants, zipf, seed, speed: 100, supply_percent: 130, take_back_percent: 0 }
+        PlanSettings {
+            tenants,
+            zipf,
+            seed,
+            speed: 100,
+            supply_percent: 130,
+            take_back_percent: 0,
+            unacknowledged_percent: 10,
+        }
     }
 
     fn plan(seed: u64) -> Plan {

@@ -209,7 +209,7 @@ fn open_request(
         refund_expired: opening.regrant_days.map(regrant),
         on_expiry: takeback_cap.is_some().then_some(OnExpiry::TakeBack),
         takeback_cap,
-        unacknowledged_max: None,
+        unacknowledged_max: Some(Credits::from_u64(opening.unacknowledged_max)?.into()),
     };
     let tenant = TenantName(tenant.clone());
     let home = home.map(RegionName);

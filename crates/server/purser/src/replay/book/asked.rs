@@ -64,6 +64,8 @@ pub(crate) struct Opening {
     pub(crate) regrant_days: Option<NonZeroU16>,
     /// How much home may take back from regions that are not heard of; none do if it is zero.
     pub(crate) takeback_cap: u64,
+    /// How much home may answer before its standby has it.
+    pub(crate) unacknowledged_max: u64,
 }
 
 /// See [`Asked::Grant`].
