@@ -33,7 +33,7 @@ spelled_enum! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FailOverRequest {
-    /// The standby; the first one that is configured for the region if left out.
+    /// The standby; the first of the region's by name if left out.
     #[serde(default, deserialize_with = "not_null", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub to: Option<RegionName>,

@@ -120,9 +120,10 @@ impl<M: Machine> Group<M> {
         self.core.leading_term()
     }
 
-    /// Index of the last entry that this node has applied.
-    pub fn applied_index(&self) -> Option<u64> {
-        self.core.applied.last_index()
+    /// Index of the last entry of which a [look](Group::view) before this call may have shown something:
+    /// what was seen does not rest on any later one.
+    pub fn shown_index(&self) -> Option<u64> {
+        self.core.applied.shown_index()
     }
 
     /// Index of the last entry that `node` has acknowledged as on its disk, on a leader: what

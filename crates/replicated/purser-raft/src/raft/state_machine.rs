@@ -49,6 +49,8 @@ pub(crate) struct Applied {
 
 #[derive(Debug, Clone, Default)]
 struct Marks {
+    /// The last entry that was begun: whoever looks may see something of it.
+    begun: Option<u64>,
     last: Option<EntryId>,
     members_at: Option<EntryId>,
     members: Members,
@@ -72,6 +74,11 @@ impl Applied {
         LogTime::from_unix_micros(self.stamp.load(Ordering::Acquire)).unwrap_or(LogTime::MAX)
     }
 
+    /// The last entry of which a look at the machine before this call may have shown something.
+    pub(crate) fn shown_index(&self) -> Option<u64> {
+        self.lock().begun
+    }
+
     /// The last entry applied.
     pub(crate) fn last_index(&self) -> Option<u64> {
         self.lock().last.map(|last| last.index)
@@ -85,6 +92,7 @@ impl Applied {
 
     fn set(&self, covered: &Covered) {
         *self.lock() = Marks {
+            begun: covered.last.map(|last| last.index),
             last: covered.last,
             members_at: covered.members_at,
             members: covered.members.clone(),
@@ -155,6 +163,8 @@ impl StateMachine {
 
     fn apply_entry(&self, entry: Entry) -> io::Result<()> {
         let id = EntryId::from(entry.log_id);
+        // Order matters: whoever sees what it does, and asks then how far that reaches, is told of it.
+        self.applied.lock().begun = Some(id.index);
         match entry.payload {
             EntryPayload::Blank => (),
             EntryPayload::Normal(commands) => {

@@ -1,5 +1,6 @@
 //! One cluster over several regions: groups on some of its nodes, learners, and long lines.
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -7,6 +8,7 @@ use purser_raft::{
     AcknowledgeError, Cut, Group, GroupId, GroupSettings, NodeId, ProposeError, RaftTimings, Role,
     WholeError,
 };
+use purser_types::{ApplyError, CorruptSnapshot, History, LogTime, Machine, Stamped};
 
 use crate::counters::{Changed, Counters, add};
 use crate::support::{Cluster, PATIENCE, deadline};
@@ -158,4 +160,46 @@ async fn what_a_learner_has_acknowledged_is_in_the_whole_of_its_machine() {
     wait_until_applied(&again, index).await;
     assert_eq!(again.machine(), leader.machine());
     cluster.end().await;
+}
+
+/// Fails to apply what nobody would be told of who has seen it.
+#[derive(Clone, Default)]
+struct Seen {
+    group: Arc<OnceLock<Group<Self>>>,
+}
+
+impl Machine for Seen {
+    type Answer = ();
+
+    fn apply(&mut self, stamped: Stamped<'_>, _: &mut dyn History) -> Result<(), ApplyError> {
+        let Some(group) = self.group.get() else { return Ok(()) };
+        assert_eq!(group.shown_index(), Some(stamped.index));
+        Ok(())
+    }
+
+    fn log_time(&self) -> LogTime {
+        LogTime::ZERO
+    }
+
+    fn snapshot(&self) -> Box<dyn Iterator<Item = Vec<u8>> + Send> {
+        Box::new(std::iter::empty())
+    }
+
+    fn restore(_: &mut dyn Iterator<Item = Vec<u8>>) -> Result<Self, CorruptSnapshot> {
+        Ok(Self::default())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_entry_counts_as_shown_before_anything_of_it_can_be_seen() {
+    let cluster = Cluster::start(1, GroupSettings::SMALL).await;
+    let machine = Seen::default();
+    let opening = cluster.host(FIRST).group(PAIR, machine.clone(), GroupSettings::SMALL);
+    let group = opening.await.unwrap();
+    machine.group.set(group.clone()).ok().unwrap();
+    group.bootstrap([FIRST].into()).await.unwrap();
+    let mut watch = group.watch();
+    drop(watch.wait_for(|status| status.role == Role::Leader).await.unwrap());
+    let ((), index) = group.propose_indexed("seen".into(), deadline()).await.unwrap();
+    assert_eq!(group.shown_index(), Some(index));
 }

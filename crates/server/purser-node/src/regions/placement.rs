@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use purser_placement::{
     Answer, Cache, ChangeNumber, Command, Operation, Outcome, PAGE_MAX, PeerAddress, Placement,
     Refusal, Request, SetRegion, TenantPlacement,
@@ -365,8 +367,17 @@ impl Directory {
         }
     }
 
-    /// Asks whoever leads the group, here or elsewhere.
-    async fn ask_leader(&self, ask: &Ask, deadline: Instant) -> Result<Answered, DirectoryError> {
+    /// Asks whoever leads the group, here or elsewhere. Boxed, because each call contains it and few come to
+    /// it.
+    fn ask_leader<'a>(
+        &'a self,
+        ask: &'a Ask,
+        deadline: Instant,
+    ) -> BoxFuture<'a, Result<Answered, DirectoryError>> {
+        self.ask_until(ask, deadline).boxed()
+    }
+
+    async fn ask_until(&self, ask: &Ask, deadline: Instant) -> Result<Answered, DirectoryError> {
         let deadline = deadline.min(Instant::now() + PATIENCE);
         loop {
             let answered = match self.leader_here() {

@@ -89,9 +89,15 @@ async fn who_cannot_be_moved_is_named_and_can_be_later() {
     assert_eq!((&ended["left"], &ended["failed_count"]), (&json!(6), &json!(6)));
     assert_eq!(ended["failed"].as_array().unwrap().len(), 6);
     // Where nobody says where to, whoever is within reach will do.
-    drain(&us, json!({})).await.expect(200);
-    let ended = until(&us, has_ended).await;
-    assert_eq!((&ended["left"], ended.get("to")), (&json!(0), None), "{ended:#}");
+    let ended = loop {
+        drain(&us, json!({})).await.expect(200);
+        let ended = until(&us, has_ended).await;
+        // Placement may have lost its leader with that region: then it is asked for again.
+        if ended["left"] == 0 {
+            break ended;
+        }
+    };
+    assert_eq!(ended.get("to"), None, "{ended:#}");
     assert_eq!(homes(&ap).await, ["ap"; 6]);
     cluster.heal(EU);
     cluster.end().await;

@@ -3,9 +3,7 @@
 
 use serde_json::json;
 
-use crate::abroad::{
-    AP, EU, US, add_up, charge, decided_by, make_local, open_in, read_until, strictly,
-};
+use crate::abroad::{AP, EU, US, add_up, charge, decided_by, make_local, open_in, strictly};
 use crate::support::{Answer, Caller, Cluster};
 
 /// What acme is granted.
@@ -119,21 +117,25 @@ async fn a_region_that_has_lost_its_storage_spends_nothing_of_what_it_had() {
     open_in(&us, "acme", "us", CREDITS).await;
     let mut used = make_local(&eu, "acme", "eu").await;
     add_up(&us, (used, 0), CREDITS).await;
-    let listed = |body: &serde_json::Value, generation: &str| {
+    let allocations = "/admin/v1/tenants/acme/allocations";
+    let first = |body: &serde_json::Value| {
         let items = body["items"].as_array().unwrap();
-        items.iter().any(|item| item["generation"] == generation)
+        let of_eu = |item: &&serde_json::Value| item["region"] == "eu" && item["generation"] == "1";
+        items.iter().find(of_eu).map(|item| item["outstanding"].clone())
     };
     cluster.lose_storage(EU).await;
     cluster.nodes[EU].connected().await;
+    // What the old book had stays out, and nobody spends it.
+    let out = first(&us.get(allocations).await.expect(200).body);
+    assert!(out.is_some());
     let eu = cluster.caller(EU, "root");
     for number in 0..10 {
-        until_charged(&eu, &format!("after-{number}")).await;
+        let answer = until_charged(&eu, &format!("after-{number}")).await;
+        assert!(!answer.text("/charge_id").ends_with("-1-eu"), "{:#}", answer.body);
         used += 1;
     }
-    // What the old book had stays out, and nobody spends it.
-    let allocations = "/admin/v1/tenants/acme/allocations";
-    read_until(&us, allocations, |body| listed(body, "1")).await;
     add_up(&us, (used, 0), CREDITS).await;
+    assert_eq!(first(&us.get(allocations).await.expect(200).body), out);
     let overspend = us.get("/admin/v1/overspend?region=us").await.expect(200);
     assert_eq!(overspend.text("/bound"), "0");
     cluster.end().await;

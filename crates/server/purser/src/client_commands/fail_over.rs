@@ -17,7 +17,7 @@ use crate::output::{Format, Output};
 pub(crate) struct FailOver {
     /// The region that is lost.
     region: RegionName,
-    /// The standby; the first one that is configured for the region if left out.
+    /// The standby; the first of the region's by name if left out.
     #[arg(long)]
     to: Option<RegionName>,
     /// Do it without asking.

@@ -5,13 +5,13 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use futures_util::future::try_join_all;
 use purser_api::{
     CallAmount, GrantRequest, LotCategory, Moment, OpenTenantRequest, PolicyRequest, ProblemCode,
     RegionName, TenantName, UnitName,
 };
 use purser_client::{Call, Client, ClientError};
 use purser_types::{Credits, LogTime, Region, Span, TenantId};
-use tokio::task::JoinSet;
 
 use crate::failure::CommandError;
 
@@ -85,20 +85,17 @@ const LOTS: &[DemoLot] = &[
 pub(super) async fn bring_in(regions: &[(Region, Client)]) -> Result<(), CommandError> {
     let tenants = LOTS.chunk_by(|lot, next| lot.tenant == next.tenant);
     let homes = regions.iter().cycle();
-    let coming: JoinSet<Result<(), CommandError>> = tenants
-        .zip(homes)
-        .map(|(lots, (home, client))| bring_one_in(client.clone(), *home, lots))
-        .collect();
-    coming.join_all().await.into_iter().collect()
+    let coming = tenants.zip(homes).map(|(lots, (home, client))| bring_one_in(client, *home, lots));
+    try_join_all(coming).await.map(drop)
 }
 
 async fn bring_one_in(
-    client: Client,
+    client: &Client,
     home: Region,
     lots: &'static [DemoLot],
 ) -> Result<(), CommandError> {
     let Some(DemoLot { tenant: name, .. }) = lots.first() else { return Ok(()) };
-    open(&client, name, home).await.map_err(failed)?;
+    open(client, name, home).await.map_err(failed)?;
     let account = client.admin().account(tenant(name));
     for lot in lots {
         let request = lot.request().ok_or_else(|| {

@@ -148,7 +148,7 @@ impl Desk {
     /// vouchers among it as told.
     async fn secured(&self, seen: Vec<(Told, u64)>) -> Vec<(Told, u64)> {
         // Order matters: the index is read after what is told was looked at.
-        let Some(index) = self.group.applied_index() else { return Vec::new() };
+        let Some(index) = self.group.shown_index() else { return Vec::new() };
         let deadline = Instant::now() + SECURE_PATIENCE;
         let securing = seen.into_iter().map(|(told, voucher)| async move {
             match self.watch.secure(&told.account, index, deadline).await {

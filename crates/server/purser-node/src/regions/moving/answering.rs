@@ -129,7 +129,7 @@ impl Regions {
     /// Waits until the standbys have what is known of a tenant here: what nobody asks a lost home again
     /// for, the next home has to know as well (R1).
     async fn secure_all(&self, group: &Group<Ledger>, tenant: &TenantId) -> Done<()> {
-        let Some(index) = group.applied_index() else { return Ok(()) };
+        let Some(index) = group.shown_index() else { return Ok(()) };
         let deadline = Instant::now() + SECURE_PATIENCE;
         for SourceAccount { account, .. } in accounts_of(group, tenant) {
             let secured = self.watch(&account).secure(&account, index, deadline).await;
@@ -191,6 +191,10 @@ impl Regions {
                 let (name, epoch) = (tenant.as_str(), placement.epoch.0);
                 tracing::error!(tenant = name, epoch, %home, "a replica has left with the lost home");
                 return Answered::NotNow { reason: "the replica has left".to_owned() };
+            }
+            ReplicaAsk::Accounts if whole.last.is_none() => {
+                tracing::error!(%home, shard = shard.0, "nothing of a lost home's shard is here");
+                return Answered::NotNow { reason: "the replica is empty".to_owned() };
             }
             ReplicaAsk::Accounts => {
                 return Answered::Move(MoveAnswer::Accounts(accounts_in(&whole.machine, tenant)));

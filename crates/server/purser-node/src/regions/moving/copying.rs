@@ -116,6 +116,30 @@ impl Copying {
         }
     }
 
+    /// Whether there is as much or more of it there, and not the same.
+    pub(super) fn is_beyond(&self, head: Booked) -> bool {
+        match self.presence {
+            Presence::Arriving(arriving) => {
+                arriving.head != head && arriving.head.sequence >= head.sequence
+            }
+            Presence::AtHome { .. } | Presence::Absent => false,
+        }
+    }
+
+    /// Throws away what is there of it.
+    pub(super) async fn begin_anew(
+        &mut self,
+        regions: &Regions,
+        deadline: Instant,
+    ) -> Result<(), MoveError> {
+        if self.setbacks >= SETBACKS_MAX {
+            return Err(MoveError::Refused);
+        }
+        self.setbacks += 1;
+        self.place = Place::default();
+        self.import(regions, vec![ImportPart::Abandon], deadline).await.map(drop)
+    }
+
     /// Notes what the destination says of itself.
     fn note(&mut self, presence: Presence) {
         self.place.after = match presence {
@@ -161,9 +185,7 @@ impl Copying {
                 Ok(())
             }
             Some(Obstacle::Forked) if self.may_begin_anew => {
-                self.setbacks += 1;
-                self.place = Place::default();
-                self.import(regions, vec![ImportPart::Abandon], deadline).await.map(drop)
+                self.begin_anew(regions, deadline).await
             }
             Some(Obstacle::Forked | Obstacle::Unsound) => Err(MoveError::Refused),
         }

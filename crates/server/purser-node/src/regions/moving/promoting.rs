@@ -102,7 +102,7 @@ impl Regions {
     /// Whether a tenant's accounts are at its home under the epoch of the placement, which began with a
     /// fail-over: all were brought before the first of them became home. A tenant without accounts is there
     /// once that tail is resolved.
-    pub(super) async fn is_home_as_placed(
+    pub(in crate::regions) async fn is_home_as_placed(
         &self,
         tenant: &TenantId,
         placement: &TenantPlacement,
@@ -110,11 +110,13 @@ impl Regions {
         let home = placement.home;
         let ask = MoveAsk::Accounts { tenant: tenant.clone() };
         let accounts = self.ask_all_in(home, &ask, Instant::now() + PATIENCE).await?;
+        if self.arriving_in(home, tenant).await? > 0 {
+            return Ok(false);
+        }
         if accounts.is_empty() {
             return Ok(lost_of(placement).is_none());
         }
-        let all = accounts.iter().all(|(_, account)| account.epoch >= placement.epoch);
-        Ok(all && self.arriving_in(home, tenant).await? == 0)
+        Ok(accounts.iter().all(|(_, account)| account.epoch >= placement.epoch))
     }
 
     async fn arriving_in(&self, region: Region, tenant: &TenantId) -> Result<u64, MoveError> {
@@ -147,8 +149,10 @@ impl Regions {
             Ok::<_, MoveError>(accounts.into_iter().map(move |account| (shard, account)))
         });
         let found = try_join_all(found).await?;
-        // None, if the tenant was known to Placement and none of its accounts was ever answered to be open.
         let found: Vec<(Shard, SourceAccount)> = found.into_iter().flatten().collect();
+        if found.is_empty() {
+            return self.confirm_nothing(tenant, lost).await;
+        }
         let own = self.links.own();
         let bringing = found.iter().map(|(shard, account)| async move {
             let source = replica(*shard);
@@ -156,6 +160,10 @@ impl Regions {
             let mut copy = Copying::new(name, *shard, own).that_may_begin_anew();
             copy.look(self).await?;
             while !copy.is_up_to(account.head) {
+                if copy.is_beyond(account.head) {
+                    // It came from the home itself, by a move that was under way.
+                    copy.begin_anew(self, Instant::now() + PATIENCE).await?;
+                }
                 copy.step(self, &source, Instant::now() + PATIENCE).await?;
             }
             Ok::<_, MoveError>(())
@@ -174,6 +182,17 @@ impl Regions {
         }
         tracing::warn!(tenant = tenant.as_str(), %lost, "a lost home is taken over");
         Ok(())
+    }
+
+    /// Makes sure that a lost home has no account of a tenant either, of which its standby has none: none was
+    /// ever answered to be open.
+    async fn confirm_nothing(&self, tenant: &TenantId, lost: Region) -> Result<(), MoveError> {
+        if !self.links.is_reachable(lost) {
+            return Err(MoveError::NotYet);
+        }
+        let ask = MoveAsk::Accounts { tenant: tenant.clone() };
+        let there = self.ask_all_in(lost, &ask, Instant::now() + PATIENCE).await?;
+        if there.is_empty() { Ok(()) } else { Err(MoveError::Gone) }
     }
 
     /// Books what a lost home had decided after what came over, and has Placement know.

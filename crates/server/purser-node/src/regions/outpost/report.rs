@@ -60,7 +60,10 @@ impl Outpost {
                 () = tokio::time::sleep(interval) => (),
             }
             if !self.leads() {
-                self.notes().clear();
+                // Whoever waits for an answer to this node asks whoever leads now.
+                for (_, mut notes) in std::mem::take(&mut *self.notes()) {
+                    notes.note_answered();
+                }
                 has_more = false;
                 continue;
             }

@@ -36,8 +36,8 @@ impl Answerable {
             return Ok(false);
         };
         let known = known.entry(account.clone()).or_insert_with(|| Self::new(limit));
-        if known.unacknowledged.is_none() {
-            return Ok(known.begin(group, account, acknowledged));
+        if known.unacknowledged.is_none() && !known.begin(group, account, acknowledged) {
+            return Ok(false);
         }
         known.note_new(group, account)?;
         known.acknowledge(acknowledged);
@@ -54,7 +54,7 @@ impl Answerable {
         Self { unacknowledged: None, noted: Sequence::ZERO, limit, marks: VecDeque::new() }
     }
 
-    /// Waits for what there is at first, of which nothing is known. What was decided just now waits too.
+    /// Waits for what there is at first, of which nothing is known. Whether the standbys have that.
     fn begin(
         &mut self,
         group: &Group<Ledger>,
@@ -66,6 +66,7 @@ impl Answerable {
                 self.unacknowledged = Some(Unacknowledged::none(sequence, self.limit));
                 self.noted = sequence;
                 self.marks.clear();
+                return true;
             }
             Some(_) => (),
             None => {
@@ -74,7 +75,7 @@ impl Answerable {
                     Some((account.head().sequence, account.answer_limit()))
                 });
                 // Order matters: the index is read after the account, so it is not too low.
-                if let Some(((sequence, limit), index)) = seen.zip(group.applied_index()) {
+                if let Some(((sequence, limit), index)) = seen.zip(group.shown_index()) {
                     self.limit = limit;
                     self.marks.push_back((index, sequence));
                 }
@@ -97,7 +98,7 @@ impl Answerable {
         });
         let Some((entries, head)) = seen? else { return Ok(()) };
         // Order matters: the index is read after the entries, so it is not too low.
-        let Some(index) = group.applied_index().filter(|_| !entries.is_empty()) else {
+        let Some(index) = group.shown_index().filter(|_| !entries.is_empty()) else {
             return Ok(());
         };
         let Some(unacknowledged) = &mut self.unacknowledged else { return Ok(()) };

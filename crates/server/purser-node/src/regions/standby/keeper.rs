@@ -11,12 +11,12 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use futures_util::future::try_join_all;
+use futures_util::future::{join_all, try_join_all};
 use purser_placement::{
-    ChangeNumber, Command, Operation, PlacementState, Refusal, Request, TenantPlacement,
+    Beginning, ChangeNumber, Command, Operation, PlacementState, Refusal, Request, TenantPlacement,
 };
 use purser_raft::Role;
-use purser_types::{Region, TenantId};
+use purser_types::{Epoch, Region, TenantId};
 use tokio::sync::Mutex;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
@@ -35,6 +35,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// How long a shard may take to promise. A drop waits for that.
 const PROMISE_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How many tenants that came to this region are looked for at a time.
+const LOOKED_AT_ONCE: usize = 64;
 
 /// How long Placement may take for one step.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -55,6 +58,8 @@ struct Kept {
     is_clear: bool,
     /// Up to where Placement was looked through to the end.
     seen: Option<ChangeNumber>,
+    /// The tenants that came to this region and are at home here, of those that are to be promotable.
+    at_home: BTreeMap<TenantId, Epoch>,
 }
 
 impl Keeper {
@@ -121,6 +126,11 @@ impl Regions {
         });
         if lacking.is_empty() {
             kept.seen = Some(cursor);
+            kept.at_home.clear();
+            return Ok(());
+        }
+        let lacking = self.at_home(lacking, kept).await;
+        if lacking.is_empty() {
             return Ok(());
         }
         let newest = lacking.iter().map(|(_, placement)| placement.change).max();
@@ -137,9 +147,37 @@ impl Regions {
                 operation: Operation::SetStandby { epoch, seen, region: standby, promotable },
             }
         });
-        self.change_all(asked.collect(), soon).await?;
-        tracing::info!(%standby, "tenants can be taken over by a standby");
+        let asked: Vec<Request> = asked.collect();
+        let count = asked.len();
+        let refused = self.change_all(asked, soon).await?;
+        let (taken_in, refused) = (count.saturating_sub(refused.len()), refused.len());
+        if taken_in > 0 {
+            tracing::info!(%standby, taken_in, refused, "tenants can be taken over by a standby");
+        }
         Ok(())
+    }
+
+    /// Those of the tenants that are at home here, and not on their way to here: what follows this region
+    /// lacks the others.
+    async fn at_home(
+        &self,
+        lacking: Vec<(TenantId, TenantPlacement)>,
+        kept: &mut Kept,
+    ) -> Vec<(TenantId, TenantPlacement)> {
+        let has_come = |placement: &TenantPlacement| {
+            matches!(placement.beginning, Beginning::Moved | Beginning::FailedOver)
+        };
+        let is_known = |kept: &Kept, (tenant, placement): &(TenantId, TenantPlacement)| {
+            !has_come(placement) || kept.at_home.get(tenant) == Some(&placement.epoch)
+        };
+        let unknown = lacking.iter().filter(|it| !is_known(kept, it)).take(LOOKED_AT_ONCE);
+        let looking = unknown.map(|(tenant, placement)| async move {
+            let is_home = self.is_home_as_placed(tenant, placement).await.unwrap_or(false);
+            is_home.then(|| (tenant.clone(), placement.epoch))
+        });
+        let found = join_all(looking).await;
+        kept.at_home.extend(found.into_iter().flatten());
+        lacking.into_iter().filter(|it| is_known(kept, it)).collect()
     }
 
     /// Whether this node leads the region's first shard, as its others confirm.

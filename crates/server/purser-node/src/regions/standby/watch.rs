@@ -320,7 +320,7 @@ impl Watch {
                 continue;
             };
             // Order matters: what it is to have was there before it was asked.
-            let written = self.group.applied_index();
+            let written = self.group.shown_index();
             let is_there = self.have_follow(standby, node).await;
             let acknowledged = self.group.acknowledged_index(node);
             let following = state.standbys.get(&standby).copied();
@@ -420,7 +420,7 @@ impl Watch {
         }
         // Order matters: what is answered from here on waits for the standby, so it has to have what there
         // is now. The term is looked at last.
-        let Some(written) = self.group.applied_index() else { return false };
+        let Some(written) = self.group.shown_index() else { return false };
         let deadline = Instant::now() + PATIENCE;
         self.group.acknowledged(*node, written, deadline).await.is_ok()
             && !seen.has_changed().unwrap_or(true)
