@@ -305,6 +305,16 @@ impl TenantPlacement {
         Ok(Decision::Change(Self { standbys, ..self.clone() }))
     }
 
+    /// Whether a move is under way.
+    pub const fn is_moving(&self) -> bool {
+        matches!(self.state, PlacementState::Moving { .. })
+    }
+
+    /// Whether a region can take the tenant over.
+    pub fn is_promotable_to(&self, region: Region) -> bool {
+        self.standby(region).is_ok_and(|standby| standby.promotable)
+    }
+
     /// The old homes whose tails are not resolved, by name.
     pub fn tails(&self) -> &[Tail] {
         match &self.state {

@@ -62,7 +62,7 @@ async fn move_home(call: Call) -> Handled {
     lead(&call, tenant).await?;
     let regions = regions_of(&call)?;
     let placement = placement_of(&call, tenant).await?;
-    let is_settled = !matches!(placement.state, PlacementState::Moving { .. });
+    let is_settled = !placement.is_moving();
     if placement.home == to && is_settled {
         return Ok(Reply::read(&show(tenant, &placement))?);
     }

@@ -10,7 +10,7 @@ use purser_api::{
     UnitQuery, paths,
 };
 use purser_ledger::{Account, AccountName, Ledger, Policy};
-use purser_placement::{Beginning, Operation as Placing, PlacementState, TenantPlacement};
+use purser_placement::{Beginning, Operation as Placing, TenantPlacement};
 use purser_types::{Epoch, Region, TenantId, Unit};
 
 use crate::http::call::Call;
@@ -89,7 +89,7 @@ async fn bring_along(call: &Call, tenant: &TenantId, placed: Option<Epoch>) -> R
     let deadline = call.meta.deadline;
     let now = regions.directory().refresh(tenant, deadline).await;
     let now = now.map_err(|error| Refusal::outcome_unknown().caused_by(&chain(&error)))?;
-    if now.is_some_and(|now| Some(now.epoch) != placed || is_moving(&now)) {
+    if now.is_some_and(|now| Some(now.epoch) != placed || now.is_moving()) {
         let noted = regions.have_tended(tenant, deadline).await;
         noted.map_err(|error| Refusal::outcome_unknown().caused_by(&chain(&error)))?;
     }
@@ -111,9 +111,9 @@ async fn settle_home(
         (Some(_), None) => None,
         _ => call.placement_of(regions, tenant).await?,
     };
-    if known.as_ref().is_some_and(is_moving) {
+    if known.as_ref().is_some_and(TenantPlacement::is_moving) {
         // What opens now would be left behind.
-        let settled = |placement: &TenantPlacement| !is_moving(placement);
+        let settled = |placement: &TenantPlacement| !placement.is_moving();
         let settled = regions.await_placement(tenant, settled, deadline).await;
         known = Some(settled.ok_or_else(Refusal::home_moves)?);
     }
@@ -154,10 +154,6 @@ fn standbys_of(
         }
         None => Ok(asked),
     }
-}
-
-const fn is_moving(placement: &TenantPlacement) -> bool {
-    matches!(placement.state, PlacementState::Moving { .. })
 }
 
 async fn get(call: Call) -> Handled {

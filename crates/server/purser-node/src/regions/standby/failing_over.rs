@@ -6,7 +6,6 @@ use std::time::Instant;
 use purser_placement::{ChangeNumber, Operation, Request};
 use purser_types::Region;
 
-use super::keeper::is_promotable;
 use crate::regions::Regions;
 use crate::regions::placement::DirectoryError;
 
@@ -40,7 +39,7 @@ impl Regions {
         let mut loss = Loss { requests: Vec::new(), left: 0, seen: ChangeNumber::NONE };
         for (tenant, placement) in homes {
             loss.seen = loss.seen.max(placement.change);
-            if is_promotable(&placement, to) {
+            if placement.is_promotable_to(to) {
                 let operation = Operation::FailOver { epoch: placement.epoch, to };
                 loss.requests.push(Request { tenant, operation });
             } else {

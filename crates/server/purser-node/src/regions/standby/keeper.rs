@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::{join_all, try_join_all};
 use purser_placement::{
-    Beginning, ChangeNumber, Command, Operation, PlacementState, Refusal, Request, TenantPlacement,
+    Beginning, ChangeNumber, Command, Operation, Refusal, Request, TenantPlacement,
 };
 use purser_raft::Role;
 use purser_types::{Epoch, Region, TenantId};
@@ -122,7 +122,7 @@ impl Regions {
         let lacking = self.directory.tenants(|_, placement| {
             let mut standbys = placement.standbys.iter();
             let lacks = standbys.any(|known| known.region == standby && !known.promotable);
-            placement.home == own && lacks && !is_moving(placement)
+            placement.home == own && lacks && !placement.is_moving()
         });
         if lacking.is_empty() {
             kept.seen = Some(cursor);
@@ -139,14 +139,7 @@ impl Regions {
             return Ok(());
         }
         kept.is_clear = false;
-        let asked = lacking.into_iter().map(|(tenant, placement)| {
-            let TenantPlacement { epoch, change: seen, .. } = placement;
-            let promotable = true;
-            Request {
-                tenant,
-                operation: Operation::SetStandby { epoch, seen, region: standby, promotable },
-            }
-        });
+        let asked = lacking.into_iter().map(|known| set_standby(known, (standby, true)));
         let asked: Vec<Request> = asked.collect();
         let count = asked.len();
         let refused = self.change_all(asked, soon).await?;
@@ -194,7 +187,7 @@ impl Regions {
         let planned = self.keeper.plan.standbys_of(own);
         let elsewhere = self.directory.tenants(|_, placement| {
             let followed = placement.standbys.iter().all(|it| planned.contains(&it.region));
-            placement.home == own && !followed && !is_moving(placement)
+            placement.home == own && !followed && !placement.is_moving()
         });
         let mended = elsewhere.into_iter().map(|(tenant, placement)| {
             // As many as it was given, or as there are.
@@ -281,14 +274,7 @@ impl Regions {
             placement.home == own && placement.standbys.iter().any(|it| it.region == standby)
         });
         while !followed.is_empty() {
-            let asked = followed.into_iter().map(|(tenant, placement)| {
-                let TenantPlacement { epoch, change: seen, .. } = placement;
-                let promotable = false;
-                Request {
-                    tenant,
-                    operation: Operation::SetStandby { epoch, seen, region: standby, promotable },
-                }
-            });
+            let asked = followed.into_iter().map(|known| set_standby(known, (standby, false)));
             for refusal in self.change_all(asked.collect(), soon).await? {
                 match refusal {
                     // What it is now was learned with that.
@@ -296,9 +282,9 @@ impl Regions {
                     refusal => return Err(DirectoryError::Refused(refusal)),
                 }
             }
-            followed = self
-                .directory
-                .tenants(|_, placement| placement.home == own && is_promotable(placement, standby));
+            followed = self.directory.tenants(|_, placement| {
+                placement.home == own && placement.is_promotable_to(standby)
+            });
         }
         tracing::warn!(%standby, "a standby is dropped: it takes over for nobody");
         Ok(())
@@ -308,7 +294,7 @@ impl Regions {
     pub(super) fn is_any_promotable(&self, standby: Region) -> bool {
         let own = self.links.own();
         let is_it = |_: &TenantId, placement: &TenantPlacement| {
-            placement.home == own && is_promotable(placement, standby)
+            placement.home == own && placement.is_promotable_to(standby)
         };
         !self.directory.tenants(is_it).is_empty()
     }
@@ -336,15 +322,15 @@ impl Regions {
     }
 }
 
-/// Whether a standby can take a tenant over.
-pub(super) fn is_promotable(placement: &TenantPlacement, standby: Region) -> bool {
-    placement.standbys.iter().any(|it| it.region == standby && it.promotable)
-}
-
 fn soon() -> Instant {
     Instant::now() + PATIENCE
 }
 
-const fn is_moving(placement: &TenantPlacement) -> bool {
-    matches!(placement.state, PlacementState::Moving { .. })
+/// Asks for a tenant, as it was seen, to be promotable to a standby, or not to be.
+fn set_standby(
+    (tenant, placement): (TenantId, TenantPlacement),
+    (region, promotable): (Region, bool),
+) -> Request {
+    let TenantPlacement { epoch, change: seen, .. } = placement;
+    Request { tenant, operation: Operation::SetStandby { epoch, seen, region, promotable } }
 }
