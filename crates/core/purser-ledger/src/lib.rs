@@ -70,8 +70,8 @@ pub use purser_types::codec;
 pub use region::BookPhase;
 pub use rejection::Rejection;
 pub use sizing::{
-    Decision, Demand, DemandReport, IDLE_INTERVAL, Known, Pool, RECALL_DEADLINE, REPORT_INTERVAL,
-    Rate, Share, Shortfall, Tuning, Waiting,
+    Decision, Demand, DemandReport, IDLE_INTERVAL, Known, LASTING, Pool, RECALL_DEADLINE,
+    REPORT_INTERVAL, Rate, Share, Shortfall, Tuning, Waiting,
 };
 pub use standing::{AccountStatus, Standing};
 pub use unacknowledged::{Unacknowledged, counted};

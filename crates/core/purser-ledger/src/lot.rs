@@ -129,6 +129,11 @@ impl DrawKey {
     pub const fn lot(self) -> LotNumber {
         self.number
     }
+
+    /// Whether the lot expires at `instant` or earlier.
+    pub(crate) fn ends_by(self, instant: LogTime) -> bool {
+        self.expiry <= Expiry::At(instant)
+    }
 }
 
 /// An expiry that sorts "never" last.

@@ -58,6 +58,10 @@ pub struct DemandReport {
     /// How long ago the last call came. A length, not an instant: clocks differ.
     #[n(4)]
     pub idle: Span,
+    /// What of its free credits ends within [`LASTING`]: it will be gone before it is spent.
+    #[n(5)]
+    #[cbor(default, skip_if = "crate::codec::is_none")]
+    pub ending: Credits,
 }
 
 /// Thousandths of a credit in a second.
@@ -155,7 +159,16 @@ impl Tuning {
         Self { rest_after: Span::from_secs(60), end_after: Span::from_secs(3_600) };
 }
 
+/// For how long a grant should last: the longest time for which a region is given credits. What ends
+/// sooner is as good as gone.
+pub const LASTING: Span = Span::from_secs(10);
+
 impl Share {
+    /// What of [`Share::free`] does not end before long.
+    pub fn lasting(&self) -> Credits {
+        self.free().saturating_sub(self.demand.ending)
+    }
+
     /// What the region can spend, as far as home knows: what is out and neither held nor spent.
     pub fn free(&self) -> Credits {
         self.outstanding.saturating_sub(self.held).saturating_sub(self.unsettled)

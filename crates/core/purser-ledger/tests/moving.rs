@@ -195,7 +195,7 @@ fn a_former_home_passes_on_what_it_had_decided_and_decides_what_is_new() {
         Operation::Open(Open { home: region("us"), policy: Policy::default(), epoch: None }),
     );
     home.ask("grant", grant(100));
-    home.ask("give", Operation::Allocate(Allocate { region: region("eu"), amount: credits(40) }));
+    home.ask("give", Operation::Allocate(Allocate::new(region("eu"), credits(40))));
     let owner = home.account().allocations().next().unwrap().owner;
     let voucher = home.account().voucher(owner).unwrap();
     let mut in_book = |key: &str, operation| {

@@ -67,10 +67,8 @@ fn a_repeat_names_the_same_allocation_when_another_has_become_the_newest() {
     let open = Open { home: region("us"), policy: Policy::default(), epoch: None };
     home.ask("open", Operation::Open(open));
     home.ask("grant", Operation::Grant(grant));
-    let allocate = Operation::Allocate(Allocate {
-        region: region("eu"),
-        amount: Credits::from_u64(40).unwrap(),
-    });
+    let forty = Credits::from_u64(40).unwrap();
+    let allocate = Operation::Allocate(Allocate::new(region("eu"), forty));
     let newest = Owner { region: region("eu"), generation: Generation::HOME };
     let recall = |keep| {
         let keep = Some(Credits::from_u64(keep).unwrap());

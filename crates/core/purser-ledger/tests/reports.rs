@@ -49,7 +49,7 @@ fn reported() -> (Group, Report) {
         expires_at: None,
         source_ref: None,
     };
-    let allocate = Allocate { region: eu.region, amount: credits(40) };
+    let allocate = Allocate::new(eu.region, credits(40));
     for operation in [Operation::Open(open), Operation::Grant(grant), Operation::Allocate(allocate)]
     {
         assert!(home.ask(Generation::HOME, operation).result.is_ok());

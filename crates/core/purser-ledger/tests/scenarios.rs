@@ -104,6 +104,7 @@ transcripts! {
     s33_a_grant_made_before_repaid_nothing_itself,
     s34_log_time_does_not_go_back,
     s35_who_and_why,
+    s36_an_allocation_that_should_last,
     t01_a_region_spends_what_it_was_granted,
     t02_lots_are_carried_out_and_come_back,
     t03_a_lot_that_expires_in_a_region_is_returned,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::future::select_all;
 use purser_ledger::{Answer, Command, Ledger, codec};
-use purser_raft::{Group, Host, ProposeError, Role, StopReason};
+use purser_raft::{Group, Host, ProposeError, StopReason};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
@@ -55,7 +55,7 @@ pub(crate) async fn sweep(
             () = stopping.cancelled() => return Ok(()),
             _ = ticks.tick() => (),
         }
-        while group.status().role == Role::Leader && is_due(&group) && !stopping.is_cancelled() {
+        while group.is_leading() && is_due(&group) && !stopping.is_cancelled() {
             match group.propose(sweep.clone(), Instant::now() + SWEEP_PATIENCE).await {
                 Ok(Answer::Swept { accounts }) => tracing::trace!(accounts, "swept"),
                 Ok(Answer::Account(_) | Answer::PassedOn(_) | Answer::Move(_)) => (),
@@ -147,7 +147,7 @@ pub(crate) async fn publish_stats(
 /// Shows what the groups that this node leads have out in regions, and what may be overspent.
 fn sum_up_away(api: &Api) {
     let Some(regions) = api.regions() else { return };
-    let led = api.groups().all().iter().filter(|group| group.status().role == Role::Leader);
+    let led = api.groups().all().iter().filter(|group| group.is_leading());
     let overspends = led.map(|group| group.machine().overspend());
     let reach = |(region, totals)| (region, (totals, regions.links().is_reachable(region)));
     let away = regions.totals().into_iter().map(reach).collect();
@@ -157,7 +157,7 @@ fn sum_up_away(api: &Api) {
 fn count_ledgers(api: &Api) {
     let (mut accounts, mut holds) = (0_usize, 0_usize);
     for group in api.groups().all() {
-        if group.status().role == Role::Leader {
+        if group.is_leading() {
             let ledger = group.machine();
             accounts = accounts.saturating_add(ledger.accounts_count());
             let all = ledger.accounts_from(std::ops::Bound::Unbounded);

@@ -302,7 +302,7 @@ impl State {
     fn act(&mut self, model: &Small, action: Action) -> Option<()> {
         match action {
             Action::Allocate(region) => {
-                self.order(Operation::Allocate(Allocate { region, amount: credits(1) }))
+                self.order(Operation::Allocate(Allocate::new(region, credits(1))))
             }
             Action::Recall(owner) => self.set(owner, |change| change.keep = Some(Credits::ZERO)),
             Action::Overdraft(owner, is_allowed) => {

@@ -1,12 +1,13 @@
 //! Drawing from lots in burn-down order, and giving back to them.
 
-use purser_types::Credits;
+use purser_types::{Credits, LogTime};
 
 use super::{Account, Draft, Side};
 use crate::balance::Balance;
 use crate::command::{Cover, Item, LotNumber, Operation, Shortage};
 use crate::entry::{Bucket, Fact, Move};
 use crate::hold::{Hold, HoldState, Portion, Source};
+use crate::lot::DrawKey;
 use crate::region::payer;
 use crate::rejection::Rejection;
 
@@ -22,9 +23,26 @@ pub(crate) struct Plan {
 impl Account {
     /// Plans to draw `amount` from what is available.
     pub(crate) fn plan(&self, amount: Credits) -> Plan {
+        self.plan_from(amount, self.draw_order.iter().map(|(key, ())| *key))
+    }
+
+    /// Plans to draw `amount`, all of it. Lots that end by `until` pay only what others cannot.
+    pub(crate) fn plan_lasting(
+        &self,
+        amount: Credits,
+        until: Option<LogTime>,
+    ) -> Result<Vec<Portion>, Rejection> {
+        let Some(until) = until else { return self.plan_all(amount) };
+        let order = || self.draw_order.iter().map(|(key, ())| *key);
+        let lasting = order().filter(|key| !key.ends_by(until));
+        let ending = order().filter(|key| key.ends_by(until));
+        self.all_of(amount, self.plan_from(amount, lasting.chain(ending)))
+    }
+
+    fn plan_from(&self, amount: Credits, order: impl Iterator<Item = DrawKey>) -> Plan {
         let mut portions = Vec::new();
         let mut short_by = amount;
-        for (key, ()) in self.draw_order.iter() {
+        for key in order {
             if short_by.is_zero() {
                 break;
             }
@@ -44,9 +62,19 @@ impl Account {
 
     /// Plans to draw `amount`, all of it.
     pub(crate) fn plan_all(&self, amount: Credits) -> Result<Vec<Portion>, Rejection> {
-        let plan = self.plan(amount);
+        self.all_of(amount, self.plan(amount))
+    }
+
+    fn all_of(&self, amount: Credits, plan: Plan) -> Result<Vec<Portion>, Rejection> {
         let short_by = self.short_by(amount, &plan);
         if short_by.is_zero() { Ok(plan.portions) } else { Err(self.too_few(short_by, None)) }
+    }
+
+    /// What is free of its lots, and ends by `until`.
+    pub fn ending_by(&self, until: LogTime) -> Credits {
+        let ending = self.draw_order.iter().filter(|(key, ())| key.ends_by(until));
+        let free = ending.filter_map(|(key, ())| Some(self.lots.get(&key.lot())?.free));
+        free.fold(Credits::ZERO, |sum, free| sum.checked_add(free).unwrap_or(Credits::MAX))
     }
 
     /// What a call is short by: what no lot could pay, and what would come out of the credits that are

@@ -1,11 +1,12 @@
 //! What home and a region ask of their own books about an allocation.
 
 use minicbor::{Decode, Encode};
-use purser_types::{Credits, Owner, Region};
+use purser_types::{Credits, LogTime, Owner, Region};
 
 use super::{Capture, Confirm, HoldNumber, Identity, Item, LotNumber, Operation, Reclaim, Target};
 #[cfg(doc)]
 use crate::Rejection;
+use crate::codec;
 use crate::policy::OnExpiry;
 use crate::protocol::Mode;
 
@@ -18,6 +19,17 @@ pub struct Allocate {
     /// How much more. None opens an allocation with nothing in it.
     #[n(1)]
     pub amount: Credits,
+    /// Until when it should last: lots that end by then pay only what others cannot.
+    #[n(2)]
+    #[cbor(skip_if = "codec::is_none")]
+    pub lasting: Option<LogTime>,
+}
+
+impl Allocate {
+    /// Credits for a region from whatever lots come first in burn-down order.
+    pub const fn new(region: Region, amount: Credits) -> Self {
+        Self { region, amount, lasting: None }
+    }
 }
 
 /// See [`Operation::SetAllocation`]. What it does not name stays as it is.

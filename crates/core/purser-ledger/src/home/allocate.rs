@@ -32,7 +32,7 @@ impl Account {
         };
         let used_before = allocation.overdraft_used();
         let moved = asked.amount.saturating_sub(used_before);
-        let portions = self.plan_all(moved)?;
+        let portions = self.plan_lasting(moved, asked.lasting)?;
         let granted = allocation.granted.checked_add(asked.amount);
         allocation.granted = granted.ok_or(Rejection::AmountOverflow)?;
         for portion in &portions {

@@ -60,7 +60,7 @@ impl Account {
         if amount.is_zero() {
             return None;
         }
-        let grant = self.decide_allocate(&Allocate { region: pending.to, amount }).ok();
+        let grant = self.decide_allocate(&Allocate::new(pending.to, amount)).ok();
         grant.filter(|draft| self.has_room_for(draft))
     }
 }

@@ -170,9 +170,8 @@ mod tests {
     }
 
     fn story() -> Ledger {
-        let allocate = |name, amount| {
-            Operation::Allocate(Allocate { region: region(name), amount: credits(amount) })
-        };
+        let allocate =
+            |name, amount| Operation::Allocate(Allocate::new(region(name), credits(amount)));
         let any = purser_types::Owner::home(region("here"));
         let overdraft = Some(credits(7));
         let overdraft =

@@ -4,7 +4,7 @@ use purser_types::{Credits, Epoch, Region};
 
 use super::line_error::LineError;
 use super::names::Book;
-use super::requests::{Read, Reader};
+use super::requests::{Read, Reader, instant};
 use super::words::{Words, call_amount, number};
 use crate::command::{Allocate, Operation, Return, SetAllocation, TakeBack, Transfer, WriteOff};
 use crate::moving::{Departure, FIRST_EPOCH, Stay, WriteOffTail};
@@ -35,7 +35,8 @@ pub(super) fn reader(verb: &str) -> Result<Read, LineError> {
 fn allocate(words: &mut Words<'_>) -> Result<Operation, LineError> {
     let region = Region::parse(words.plain("region")?)?;
     let amount = Credits::parse(words.plain("amount")?)?;
-    Ok(Operation::Allocate(Allocate { region, amount }))
+    let lasting = instant(words, "lasting")?;
+    Ok(Operation::Allocate(Allocate { region, amount, lasting }))
 }
 
 fn recall(reader: &Reader<'_>, book: &Book, words: &mut Words<'_>) -> Result<Operation, LineError> {

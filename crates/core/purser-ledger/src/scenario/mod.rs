@@ -60,7 +60,7 @@
 //!
 //! | Commands | |
 //! |---|---|
-//! | `allocate T eu 40`, `overdraft T eu 10`, `mode T eu strict`, `on_expiry T eu keep`, `recall T eu keep=5` | of home |
+//! | `allocate T eu 40`, `allocate T eu 40 lasting=60s`, `overdraft T eu 10`, `mode T eu strict`, `on_expiry T eu keep`, `recall T eu keep=5` | of home |
 //! | `transfer T eu us 40` | of home: from eu to us |
 //! | `take_back T eu`, `take_back T eu forced`, `write_off T eu` | of home |
 //! | `eu: return T keep=5 recall=1`, `eu: finish T`, `eu: seal T` | of a region, like all that spends |

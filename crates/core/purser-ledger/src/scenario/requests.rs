@@ -286,7 +286,7 @@ fn grant(words: &mut Words<'_>) -> Result<Operation, LineError> {
     Ok(Operation::Grant(grant))
 }
 
-fn instant(words: &mut Words<'_>, name: &str) -> Result<Option<LogTime>, LineError> {
+pub(super) fn instant(words: &mut Words<'_>, name: &str) -> Result<Option<LogTime>, LineError> {
     Ok(words.named(name).map(parse_instant).transpose()?)
 }
 

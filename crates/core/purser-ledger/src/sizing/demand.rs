@@ -86,7 +86,7 @@ impl Demand {
     /// What to tell home now. `used` is all that the book has spent and holds: a hold takes of the
     /// region's right as a spend does.
     ///
-    /// What was wanted is told once: whoever still waits says so again.
+    /// What was wanted is told once: whoever still waits says so again. What ends, the book knows.
     pub fn report(&mut self, used: Credits, now: Span) -> DemandReport {
         self.observe(used, now);
         DemandReport {
@@ -95,6 +95,7 @@ impl Demand {
             p99_cost: self.costs.p99(),
             want: std::mem::take(&mut self.want),
             idle: since(now, self.called_at),
+            ending: Credits::ZERO,
         }
     }
 
@@ -198,6 +199,7 @@ mod tests {
             p99_cost: amount(6),
             want: amount(1_000_000),
             idle: at(1),
+            ending: Credits::ZERO,
         };
         assert_eq!(report, expected);
         assert_eq!(demand.report(Credits::ZERO, at(4)).want, Credits::ZERO);
@@ -211,6 +213,7 @@ mod tests {
             p99_cost: amount(9),
             want: amount(40),
             idle: Span::from_micros(7),
+            ending: Credits::ZERO,
         };
         let bytes = crate::codec::encode(&report);
         assert_eq!(bytes, [0x85, 0x19, 0x05, 0xdc, 0x03, 0x09, 0x18, 0x28, 0x07]);

@@ -52,7 +52,7 @@ impl Member {
     /// Counts reports that show more than twice what the region should have; whether it is time to ask
     /// for it.
     pub(super) fn counts_surplus(&mut self, share: &Share, should_have: Credits) -> bool {
-        let is_surplus = exceeds_twice(share.free(), should_have);
+        let is_surplus = exceeds_twice(share.lasting(), should_have);
         self.surplus_reports = if is_surplus { self.surplus_reports.saturating_add(1) } else { 0 };
         self.surplus_reports >= REPORTS_IN_A_ROW
     }

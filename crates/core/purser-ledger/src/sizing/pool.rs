@@ -221,7 +221,7 @@ impl Pool {
             let member = self.members.entry(region).or_default();
             let is_stale = reached.is_new && member.counts_surplus(share, should_have);
             let is_resting = !share.demand.is_active(self.tuning);
-            let has_much = exceeds_twice(share.free(), should_have);
+            let has_much = exceeds_twice(share.lasting(), should_have);
             let is_surplus_needed = has_much && (is_stale || is_resting || !missing.is_zero());
             let is_needed = match known.short() {
                 // Home may not know what holds have freed meanwhile: whoever has anything is asked.
@@ -233,7 +233,9 @@ impl Pool {
             };
             if is_needed && !member.is_asked() {
                 member.ask(known.now);
-                recalls.push(Decision::Recall { region, keep: should_have.min(share.free()) });
+                // What ends goes home by itself.
+                let keep = should_have.checked_add(share.demand.ending).unwrap_or(Credits::MAX);
+                recalls.push(Decision::Recall { region, keep: keep.min(share.free()) });
             }
             if member.is_asked() {
                 missing = missing.saturating_sub(reached.surplus());
@@ -290,7 +292,7 @@ impl Plan<'_> {
 impl Reached<'_> {
     /// What it has beyond what it should.
     fn surplus(&self) -> Credits {
-        self.share.free().saturating_sub(self.should_have)
+        self.share.lasting().saturating_sub(self.should_have)
     }
 
     /// Whether calls wait there that what it has cannot serve.
@@ -308,11 +310,8 @@ impl Reached<'_> {
         let low = credits(demand.used_in(Span::from_micros(until_next))).max(half(self.burst));
         let low = low.min(half(self.should_have));
         let low = low.max(demand.want.min(self.should_have));
-        if self.share.free() < low {
-            self.should_have.saturating_sub(self.share.free())
-        } else {
-            Credits::ZERO
-        }
+        let lasting = self.share.lasting();
+        if lasting < low { self.should_have.saturating_sub(lasting) } else { Credits::ZERO }
     }
 }
 

@@ -3,10 +3,7 @@
 use purser_types::{Credits, Span};
 
 use super::arithmetic::{credits, lasts, over, strays, wide};
-use super::{DemandReport, Rate};
-
-/// How long a region should be able to go on, where there is enough.
-const RUNWAY_MAX: Span = Span::from_secs(10);
+use super::{DemandReport, LASTING, Rate};
 
 /// By how many times its usual stray the use in a second may exceed the average.
 const STRAYS: u128 = 8;
@@ -28,7 +25,7 @@ const EARLY_CALLS: u128 = 8;
 
 /// How long everybody should be able to go on: ten seconds, or as long as half of the whole lasts.
 pub(super) fn runway(whole: u128, total_rate: u128) -> Span {
-    lasts(whole.wrapping_div(2), total_rate).map_or(RUNWAY_MAX, |time| time.min(RUNWAY_MAX))
+    lasts(whole.wrapping_div(2), total_rate).map_or(LASTING, |time| time.min(LASTING))
 }
 
 /// What each of `regions` should have for a burst of calls that cost up to `p99_cost`, of a whole.

@@ -21,6 +21,7 @@ fn share(outstanding: u64, rate: u64) -> Share {
         p99_cost: amount(5),
         want: Credits::ZERO,
         idle: if rate == 0 { Span::from_secs(61) } else { Span::ZERO },
+        ending: Credits::ZERO,
     };
     Share {
         outstanding: amount(outstanding),
@@ -64,6 +65,21 @@ fn report_at(known: &mut Known, seconds: u64) {
     for share in known.shares.values_mut() {
         share.heard_at = known.now;
         share.report += 1;
+    }
+}
+
+#[test]
+fn what_ends_before_long_is_as_good_as_gone() {
+    // As above, 1,143 would do for both.
+    let mut known = known(100_000, &[("ap", share(1_143, 100)), ("eu", share(1_143, 100))]);
+    known.shares.get_mut(&region("eu")).unwrap().demand.ending = amount(1_100);
+    assert_eq!(pool().decide(&known), [grant("eu", 1_100)]);
+    // It has twice as much then, and is not asked back for that.
+    known.shares.get_mut(&region("eu")).unwrap().outstanding = amount(2_243);
+    let mut pool = pool();
+    for second in 1..=4 {
+        report_at(&mut known, second);
+        assert_eq!(pool.decide(&known), []);
     }
 }
 
@@ -312,7 +328,7 @@ fn a_pool_that_runs_dry_changes_its_mode_once() {
 }
 
 fn any_share() -> impl Strategy<Value = Share> {
-    let figures = (0..5_000u64, 0..2_000u64, 0..500u64);
+    let figures = (0..5_000u64, 0..2_000u64, 0..6_000u64);
     let demand = (0..300_000u64, 0..50u64, 0..200u64, 0..3u64);
     let times = (0..100u64, 0..30u64, 0..10u64);
     (figures, demand, times).prop_map(
@@ -326,6 +342,7 @@ fn any_share() -> impl Strategy<Value = Share> {
                 p99_cost: amount(p99),
                 want: amount(want * 100),
                 idle: Span::from_secs(idle),
+                ending: amount(figures.2.saturating_sub(3_000)),
             },
             heard_at: Span::from_secs(heard),
             report,

@@ -259,7 +259,7 @@ fn operations() -> Vec<Operation> {
         Operation::Freeze,
         Operation::Unfreeze,
         Operation::Close(Close { confirm: Confirm(sequence(9)) }),
-        Operation::Allocate(Allocate { region: owner().region, amount: credits(40) }),
+        Operation::Allocate(Allocate::new(owner().region, credits(40))),
         Operation::SetAllocation(SetAllocation {
             owner: owner(),
             overdraft: Some(credits(10)),
@@ -599,7 +599,7 @@ fn lived() -> Vec<Operation> {
         Operation::Grant(grant(100, None, Some(at(1_000)), Some("pay_1".into()))),
         Operation::Authorize(authorize(60, 300)),
         Operation::Authorize(authorize(20, 60)),
-        Operation::Allocate(Allocate { region: owner().region, amount: credits(5) }),
+        Operation::Allocate(Allocate::new(owner().region, credits(5))),
         Operation::Charge(Charge { amount: credits(70), allow_debt: true, reference: None }),
         Operation::Charge(Charge { amount: credits(1_000), allow_debt: false, reference: None }),
     ];

@@ -32,7 +32,7 @@ use crate::status::{GroupStatus, Role};
 use crate::tasks::{Stop, Tasks};
 
 use super::change::{Steps, change_error};
-use super::replicas::Replica;
+use super::replicas::{Acknowledgments, Replica};
 
 /// Entries that a follower may lack when proposing stops for it to catch up: what is in flight
 /// anyway.
@@ -61,6 +61,7 @@ pub(crate) struct GroupCore {
     pub(crate) paused: watch::Sender<bool>,
     /// Whether that is so and no entry of this node's is in flight. The proposer says it.
     pub(crate) is_quiet: watch::Sender<bool>,
+    pub(crate) acknowledgments: Acknowledgments,
     pub(crate) stop: Stop,
     pub(crate) tasks: Tasks,
     pub(crate) ports: Ports,
@@ -96,6 +97,11 @@ impl GroupCore {
         // A leader that has just been deposed may still be named, and it may be this node.
         let leader = metrics.current_leader.filter(|leader| *leader != self.node);
         Some(NotLeading { leader })
+    }
+
+    /// Who leads, as far as this node knows.
+    pub(crate) fn leader(&self) -> Option<NodeId> {
+        self.raft.server_metrics().borrow_watched().current_leader
     }
 
     /// The term in which this node leads.

@@ -3,7 +3,7 @@
 mod change;
 pub(crate) mod core;
 mod keeper;
-mod replicas;
+pub(crate) mod replicas;
 mod whole;
 
 use std::collections::BTreeSet;
@@ -56,6 +56,8 @@ impl<M: Machine> Group<M> {
             handing_over: Arc::new(Semaphore::new(1)),
         };
         core.tasks.spawn_vital("keeper", &core.stop, keeper.run());
+        let telling = replicas::tell_acknowledgments(Arc::clone(&core));
+        core.tasks.spawn_vital("acknowledgments", &core.stop, telling);
         Self { core, hosted, queue }
     }
 
@@ -113,6 +115,16 @@ impl<M: Machine> Group<M> {
         deadline: Instant,
     ) -> Result<(), AcknowledgeError> {
         self.core.acknowledged(node, index, deadline).await
+    }
+
+    /// Who leads, as far as this node knows.
+    pub fn leader(&self) -> Option<NodeId> {
+        self.core.leader()
+    }
+
+    /// Whether this node leads.
+    pub fn is_leading(&self) -> bool {
+        self.core.not_leader().is_none()
     }
 
     /// The term in which this node leads; `None` if it does not.

@@ -1,12 +1,16 @@
 //! What the others have of a leader's log, and waiting for it.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use openraft::ServerState;
 use openraft::async_runtime::watch::WatchReceiver;
+use openraft::{RaftMetrics, ServerState};
+use tokio::sync::oneshot;
 
 use crate::error::AcknowledgeError;
 use crate::ids::NodeId;
+use crate::raft::types::TypeConfig;
 
 use super::core::GroupCore;
 
@@ -17,6 +21,82 @@ pub(crate) struct Replica {
     pub(crate) matched: Option<u64>,
     /// How many entries it lacks.
     pub(crate) lag: u64,
+}
+
+/// Whose acknowledgment of which entry somebody waits for, and a number that tells callers apart.
+type Awaited = (NodeId, u64, u64);
+
+type Outcome = Result<(), AcknowledgeError>;
+
+/// Callers that wait until another replica has an entry. One task looks for all of them, so that an
+/// acknowledgment wakes those it is for and nobody else.
+#[derive(Default)]
+pub(crate) struct Acknowledgments {
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    callers: BTreeMap<Awaited, oneshot::Sender<Outcome>>,
+    count: u64,
+    /// Nobody looks any more.
+    has_ended: bool,
+}
+
+/// Forgets a caller that does not wait any more.
+struct Place<'a> {
+    of: &'a Acknowledgments,
+    awaited: Awaited,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.of.lock().callers.remove(&self.awaited);
+    }
+}
+
+impl Acknowledgments {
+    fn join(&self, node: NodeId, index: u64) -> (Place<'_>, oneshot::Receiver<Outcome>) {
+        let (sender, outcome) = oneshot::channel();
+        let mut waiting = self.lock();
+        waiting.count = waiting.count.wrapping_add(1);
+        let awaited = (node, index, waiting.count);
+        if !waiting.has_ended {
+            waiting.callers.insert(awaited, sender);
+        }
+        (Place { of: self, awaited }, outcome)
+    }
+
+    /// Tells callers for whom `judge` knows an outcome, asking it about each node's nearest entry
+    /// first: who waits for a later one waits at least as long.
+    fn tell(&self, judge: impl Fn(NodeId, u64) -> Option<Outcome>) {
+        let mut waiting = self.lock();
+        let mut next = waiting.callers.keys().next().copied();
+        while let Some(awaited @ (node, index, _)) = next {
+            let after = if let Some(outcome) = judge(node, index) {
+                if let Some(caller) = waiting.callers.remove(&awaited) {
+                    // Whoever has gone since does not want to know.
+                    drop(caller.send(outcome));
+                }
+                awaited
+            } else {
+                (node, u64::MAX, u64::MAX)
+            };
+            next =
+                waiting.callers.range(after..).map(|(awaited, _)| *awaited).find(|it| *it > after);
+        }
+    }
+
+    /// Tells everybody, now and from now on, that it has stopped.
+    fn end(&self) {
+        let mut waiting = self.lock();
+        waiting.has_ended = true;
+        waiting.callers.clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl GroupCore {
@@ -42,31 +122,54 @@ impl GroupCore {
         index: u64,
         deadline: Instant,
     ) -> Result<(), AcknowledgeError> {
-        let waiting = self.wait_for_match(node, index);
-        match tokio::time::timeout_at(deadline.into(), waiting).await {
-            Ok(outcome) => outcome,
+        // Order matters: waiting before the first look, so that no change is missed.
+        let (_place, outcome) = self.acknowledgments.join(node, index);
+        let seen = self.raft.metrics();
+        if let Some(known) = self.judge(&seen.borrow_watched(), node, index) {
+            return known;
+        }
+        match tokio::time::timeout_at(deadline.into(), outcome).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_ended)) => Err(AcknowledgeError::Stopped),
             Err(_elapsed) => Err(AcknowledgeError::TimedOut),
         }
     }
 
-    async fn wait_for_match(&self, node: NodeId, index: u64) -> Result<(), AcknowledgeError> {
-        // Order matters: subscribed before the first look, so that no change is missed.
-        let mut metrics = self.raft.metrics();
-        loop {
+    /// What becomes of waiting for an entry, by what was seen at one moment. Nothing if it goes on.
+    fn judge(&self, seen: &RaftMetrics<TypeConfig>, node: NodeId, index: u64) -> Option<Outcome> {
+        if self.stop.reason().is_some() || seen.state == ServerState::Shutdown {
+            return Some(Err(AcknowledgeError::Stopped));
+        }
+        if seen.state != ServerState::Leader {
+            let leader = seen.current_leader.filter(|leader| *leader != self.node);
+            return Some(Err(AcknowledgeError::NotLeader { leader }));
+        }
+        let matched = seen.replication.as_ref().and_then(|known| known.get(&node)?.as_ref());
+        matched.is_some_and(|matched| matched.index >= index).then_some(Ok(()))
+    }
+}
+
+/// Tells those who wait what becomes of it, until consensus ends.
+pub(super) async fn tell_acknowledgments(core: Arc<GroupCore>) {
+    /// Ends the waiting however the task ends.
+    struct Telling(Arc<GroupCore>);
+
+    impl Drop for Telling {
+        fn drop(&mut self) {
+            self.0.acknowledgments.end();
+        }
+    }
+
+    let Telling(core) = &Telling(core);
+    let mut metrics = core.raft.metrics();
+    loop {
+        {
             // All of one moment: who leads, and what it knows.
-            let seen = metrics.borrow_watched().clone();
-            if self.stop.reason().is_some() || seen.state == ServerState::Shutdown {
-                return Err(AcknowledgeError::Stopped);
-            }
-            if seen.state != ServerState::Leader {
-                let leader = seen.current_leader.filter(|leader| *leader != self.node);
-                return Err(AcknowledgeError::NotLeader { leader });
-            }
-            let matched = seen.replication.as_ref().and_then(|known| known.get(&node)?.as_ref());
-            if matched.is_some_and(|matched| matched.index >= index) {
-                return Ok(());
-            }
-            metrics.changed().await.map_err(|_ended| AcknowledgeError::Stopped)?;
+            let seen = metrics.borrow_and_update();
+            core.acknowledgments.tell(|node, index| core.judge(&seen, node, index));
+        }
+        if metrics.changed().await.is_err() {
+            return;
         }
     }
 }

@@ -10,6 +10,7 @@ use tokio::sync::{Mutex, watch};
 use crate::error::{OpenError, StopReason};
 use crate::group::Group;
 use crate::group::core::GroupCore;
+use crate::group::replicas::Acknowledgments;
 use crate::ids::GroupId;
 use crate::network::server::GroupPort;
 use crate::proposer::ProposerCounters;
@@ -161,6 +162,7 @@ impl Inner {
             leads: watch::Sender::new(false),
             paused: watch::Sender::new(false),
             is_quiet: watch::Sender::new(false),
+            acknowledgments: Acknowledgments::default(),
             stop,
             tasks,
             ports: self.ports.clone(),

@@ -13,6 +13,7 @@ use openraft::raft::{
     StreamAppendResult, TransferLeaderRequest, TransferLeaderResponse, VoteRequest, VoteResponse,
 };
 use openraft::{EmptyNode, OptionalSend};
+use tokio::time::Instant;
 use tokio::time::error::Elapsed;
 
 use crate::codec::{Encoder, Malformed};
@@ -31,7 +32,11 @@ use crate::settings::RaftTimings;
 use crate::snapshot::incoming::SnapshotData;
 
 /// Appends that may be on their way to one follower before the first is answered.
-const APPENDS_IN_FLIGHT_MAX: usize = 32;
+const APPENDS_IN_FLIGHT_MAX: u32 = 32;
+
+/// The shortest pause between two appends that is worth a timer. A follower that is nearer than 32 ms gets
+/// appends as they come.
+const PACE_MIN: Duration = Duration::from_millis(1);
 
 /// Round trips that an append of the largest size, 4 MiB, needs at most: a connection begins with
 /// some 14 KiB for each and doubles them, which makes nine, and one loss begins half way again.
@@ -115,6 +120,25 @@ impl Network {
     }
 }
 
+/// The appends of `input`, so far apart that as many as may be on their way fill a round trip evenly. Without
+/// that all of them leave at once, and what comes after them waits for a round trip.
+///
+/// The pause is before an append is asked for, so that it has all that came meanwhile.
+fn paced<S>(input: S, (links, peer): (Links, NodeId)) -> impl Stream<Item = S::Item>
+where
+    S: Stream + Unpin,
+{
+    stream::unfold((input, links, None), move |(mut input, links, ready_at)| async move {
+        if let Some(ready_at) = ready_at {
+            tokio::time::sleep_until(ready_at).await;
+        }
+        let append = input.next().await?;
+        let pace = links.round_trip(peer) / APPENDS_IN_FLIGHT_MAX;
+        let ready_at = (pace >= PACE_MIN).then(|| Instant::now() + pace);
+        Some((append, (input, links, ready_at)))
+    })
+}
+
 /// One append on its way.
 async fn answer_to(
     sent: Result<Result<Pending, LinkError>, Elapsed>,
@@ -170,7 +194,7 @@ impl RaftNetworkV2<TypeConfig> for Network {
         let (links, group, target) =
             (self.factory.links.clone(), self.factory.group, (self.peer, Lane::Entries));
         // Sent in order, one after the other; answered in order, many at once.
-        let answers = input
+        let answers = paced(input, (links.clone(), self.peer))
             .then(move |append| {
                 let (links, progress) = (links.clone(), progress.clone());
                 async move {
@@ -180,7 +204,7 @@ impl RaftNetworkV2<TypeConfig> for Network {
                 }
             })
             .map(|(sent, progress)| answer_to(sent, progress))
-            .buffered(APPENDS_IN_FLIGHT_MAX);
+            .buffered(APPENDS_IN_FLIGHT_MAX as usize);
         // After a failure nothing that was sent behind it counts.
         let until_failure = stream::unfold(Some(Box::pin(answers)), |answers| async {
             let mut answers = answers?;

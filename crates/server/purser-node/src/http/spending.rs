@@ -17,7 +17,7 @@ use purser_ledger::{
     AccountName, Command, Item, Operation as Asked, Outcome, PassedOn, Rejection, Shortage, Target,
     codec,
 };
-use purser_raft::{NodeId, ProposeError, Role};
+use purser_raft::{NodeId, ProposeError};
 use purser_types::{Credits, Generation, Owner, Region};
 
 use crate::http::call::Call;
@@ -347,9 +347,9 @@ struct Spending<'a> {
 
 impl Spending<'_> {
     async fn run(&self) -> Result<Decision, Elsewhere> {
-        let status = self.call.api.groups().of(self.seated.account).status();
-        if status.role != Role::Leader {
-            return Err(Elsewhere::Leader(status.leader));
+        let group = self.call.api.groups().of(self.seated.account);
+        if !group.is_leading() {
+            return Err(Elsewhere::Leader(group.leader()));
         }
         let outpost = self.regions.outpost(self.seated.account);
         let mut chance = self.chance(outpost);

@@ -343,7 +343,7 @@ impl Regions {
         if region != self.links.own() {
             return self.links.ask((region, Some(shard)), ask, deadline).await;
         }
-        let leader = self.groups.of_shard(shard).and_then(|group| group.status().leader);
+        let leader = self.groups.of_shard(shard).and_then(|group| group.leader());
         let not_now = |reason: String| AskError::NotNow { region, reason };
         let unknown_leader = || not_now("nobody is known to lead the shard".to_owned());
         let leader = leader.ok_or_else(unknown_leader)?;
@@ -362,7 +362,7 @@ impl Regions {
         let no_shard = || Answered::NotNow { reason: "there is no such shard".to_owned() };
         match ask {
             Ask::Pulse => {
-                let leaders = self.groups.all().iter().map(|group| group.status().leader);
+                let leaders = self.groups.all().iter().map(|group| group.leader());
                 Answered::Pulse(leaders.map(|leader| leader.map(|node| node.0)).collect())
             }
             Ask::Reports(reports) => match self.desk_of(Shard(reports.shard)) {

@@ -352,7 +352,7 @@ impl Directory {
     /// What the leader of the group does once: every region of the configuration gets known.
     async fn make_regions_known(&self) {
         let Some(group) = &self.group else { return };
-        if group.status().leader != Some(self.node) {
+        if group.leader() != Some(self.node) {
             return;
         }
         let missing = |region: &&SetRegion| {
@@ -416,12 +416,12 @@ impl Directory {
     }
 
     fn leader_here(&self) -> bool {
-        self.group.as_ref().is_some_and(|group| group.status().leader == Some(self.node))
+        self.group.as_ref().is_some_and(|group| group.leader() == Some(self.node))
     }
 
     /// Asks the group's voters, the leader first where it is known.
     async fn ask_voters(&self, ask: &Ask) -> Result<Answered, DirectoryError> {
-        let leader = self.group.as_ref().and_then(|group| group.status().leader);
+        let leader = self.group.as_ref().and_then(|group| group.leader());
         let voters = leader.into_iter().chain(self.voters.iter().copied());
         let voters: Vec<NodeId> = voters.filter(|voter| *voter != self.node).collect();
         let own = self.links.own();

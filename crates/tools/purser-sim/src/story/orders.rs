@@ -17,7 +17,9 @@ impl Story {
             0..3 => self.grant(),
             3..9 => {
                 let (region, amount) = (self.any_region(), credits(self.rng.u64(0..=40)));
-                self.at_home("allocate", Operation::Allocate(Allocate { region, amount }));
+                let lasting = Some(self.now.saturating_add(Span::from_secs(self.rng.u64(0..100))));
+                let lasting = lasting.filter(|_| self.rng.bool());
+                self.at_home("allocate", Operation::Allocate(Allocate { region, amount, lasting }));
             }
             9..11 => {
                 let keep = Some(credits(self.rng.u64(0..=10)));

@@ -6,7 +6,6 @@
 use purser_api::{
     DrainAnswer, DrainFailure, DrainRequest, DrainStatus, ProblemCode as Code, RegionName, paths,
 };
-use purser_raft::Role;
 use purser_types::Region;
 
 use crate::http::call::Call;
@@ -107,11 +106,10 @@ async fn lead(call: &Call) -> Result<&Regions, NotDone> {
     let no_shard = || Refusal::internal("there is no first shard");
     let group = call.api.groups().of_shard(FIRST_SHARD).ok_or_else(no_shard)?;
     loop {
-        let status = group.status();
-        if status.role == Role::Leader {
+        if group.is_leading() {
             return Ok(regions);
         }
-        call.elsewhere(group, status.leader, call.effect).await?;
+        call.elsewhere(group, group.leader(), call.effect).await?;
     }
 }
 

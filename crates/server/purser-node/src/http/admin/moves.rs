@@ -7,7 +7,6 @@ use purser_api::{
     MoveRequest, PlacementAnswer, PlacementStatus, ProblemCode as Code, StandbyOf, paths,
 };
 use purser_placement::{PlacementState, Standby, TenantPlacement};
-use purser_raft::Role;
 use purser_types::TenantId;
 
 use crate::http::call::Call;
@@ -90,11 +89,10 @@ async fn move_home(call: Call) -> Handled {
 async fn lead(call: &Call, tenant: &TenantId) -> Result<(), NotDone> {
     let group = call.api.groups().of(&Regions::first_account(tenant));
     loop {
-        let status = group.status();
-        if status.role == Role::Leader {
+        if group.is_leading() {
             return Ok(());
         }
-        call.elsewhere(group, status.leader, call.effect).await?;
+        call.elsewhere(group, group.leader(), call.effect).await?;
     }
 }
 

@@ -48,7 +48,7 @@ fn own(call: &Call) -> RegionAnswer {
         is_reachable: true,
         heard_age_ms: None,
         round_trip_us: None,
-        leaders: groups.map(|group| group.status().leader.map(number_of)).collect(),
+        leaders: groups.map(|group| group.leader().map(number_of)).collect(),
     }
 }
 

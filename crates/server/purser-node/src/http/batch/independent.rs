@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use futures_util::future::join_all;
 use purser_api::{BatchItemText, BatchOperation, ProblemCode as Code};
 use purser_ledger::{AccountName, Item, Ledger};
-use purser_raft::{Group, GroupId, NodeId, Role};
+use purser_raft::{Group, GroupId, NodeId};
 use purser_types::Region;
 
 use super::entrant::{Entrant, consistency_of};
@@ -167,11 +167,10 @@ async fn attempt(call: &Call, items: Vec<Pending>) -> Vec<Step> {
 
 /// Which other node leads a group, if that is known and this batch may still travel.
 fn leader_elsewhere(call: &Call, group: &Group<Ledger>) -> Option<NodeId> {
-    let status = group.status();
-    if status.role == Role::Leader || HOPS_MAX <= call.meta.hops {
+    if group.is_leading() || HOPS_MAX <= call.meta.hops {
         return None;
     }
-    status.leader.filter(|leader| *leader != call.api.node())
+    group.leader().filter(|leader| *leader != call.api.node())
 }
 
 async fn settle(call: &Call, item: Pending) -> Step {

@@ -28,7 +28,7 @@ use purser_ledger::{
     Account, AccountName, Command, Context, Item, Ledger, OnExpiry, Operation, Receipt, Refund,
     Rejection, TakeBack, Target, codec, lease::home_deadline,
 };
-use purser_raft::{Group, ProposeError, Role};
+use purser_raft::{Group, ProposeError};
 use purser_types::{Credits, Owner, Region, Span};
 use tokio::sync::Notify;
 use tokio::time::MissedTickBehavior;
@@ -122,13 +122,13 @@ impl Desk {
     }
 
     fn leads(&self) -> bool {
-        self.group.status().role == Role::Leader
+        self.group.is_leading()
     }
 
     /// Books what a region reports, lets the pool decide, and says what the region is to know.
     pub(crate) async fn book(&self, reports: Reports, is_answer: bool) -> Answered {
         if !self.leads() {
-            let leader = self.group.status().leader.map(|node| node.0);
+            let leader = self.group.leader().map(|node| node.0);
             return Answered::NotLeader { leader };
         }
         let (region, refill) = (reports.region, reports.refill);

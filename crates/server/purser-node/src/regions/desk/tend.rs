@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use futures_util::future::join_all;
 use purser_ledger::{
     Account, AccountName, AccountStatus, Allocate, AllocationStatus, Decision, DemandReport, Known,
-    Mode, Operation, SetAllocation, Share, Shortage, Shortfall, Waiting,
+    LASTING, Mode, Operation, SetAllocation, Share, Shortage, Shortfall, Waiting,
 };
-use purser_types::{Credits, Owner, Region, Span};
+use purser_types::{Credits, LogTime, Owner, Region, Span};
 
 use super::account::DeskAccount;
 use super::waiting::{Place, Verdict};
@@ -179,7 +179,8 @@ impl Desk {
         let is_mode_changed = decisions.iter().any(|it| matches!(it, Decision::Mode(_)));
         let decisions = decisions.into_iter();
         let decisions = decisions.filter(|it| is_mode_changed || !seen.would_come_back(it));
-        let acts = decisions.flat_map(|decision| acts(&seen, decision));
+        let lasting = self.group.now().saturating_add(LASTING);
+        let acts = decisions.flat_map(|decision| acts(&seen, decision, lasting));
         let acts: Vec<(Region, Operation)> = acts.collect();
         join_all(acts.into_iter().map(|(region, act)| self.carry_out(account, region, act))).await;
         let Some(seen) = self.seen(account) else { return };
@@ -327,7 +328,7 @@ const fn end(owner: Owner) -> Operation {
 }
 
 /// What the ledger is asked, to carry a decision out, and which region it concerns.
-fn acts(seen: &Seen, decision: Decision) -> Vec<(Region, Operation)> {
+fn acts(seen: &Seen, decision: Decision, lasting: LogTime) -> Vec<(Region, Operation)> {
     let set = |owner: Owner, change: SetAllocation| {
         (owner.region, Operation::SetAllocation(SetAllocation { owner, ..change }))
     };
@@ -352,7 +353,8 @@ fn acts(seen: &Seen, decision: Decision) -> Vec<(Region, Operation)> {
                 .collect()
         }
         Decision::Grant { region, amount } => {
-            vec![(region, Operation::Allocate(Allocate { region, amount }))]
+            let lasting = Some(lasting);
+            vec![(region, Operation::Allocate(Allocate { region, amount, lasting }))]
         }
     }
 }

@@ -299,7 +299,7 @@ impl Regions {
     }
 
     pub(super) fn leads(&self, shard: Shard) -> bool {
-        self.groups.of_shard(shard).is_some_and(|group| group.status().role == Role::Leader)
+        self.groups.of_shard(shard).is_some_and(|group| group.is_leading())
     }
 
     /// Asks the leader of a shard for a step, again and again until it has answered: any step may be

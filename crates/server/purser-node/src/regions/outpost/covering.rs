@@ -227,7 +227,7 @@ impl Covering {
         let now = outpost.now();
         let mut notes = outpost.notes();
         let known = notes.entry(self.account.clone()).or_default();
-        known.is_asking = true;
+        known.ask(now);
         let short = &mut known.book(&book, now).short.0;
         let call = short.entry(self.ticket).or_insert_with(ShortCall::new);
         call.wants_grant |= cover.is_none();

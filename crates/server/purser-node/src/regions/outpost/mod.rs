@@ -27,7 +27,7 @@ use purser_ledger::{
     AccountName, Answer, Command, Context, Item, Ledger, Operation, PassedOn, Receipt, Rejection,
     codec,
 };
-use purser_raft::{Group, ProposeError, Role};
+use purser_raft::{Group, ProposeError};
 use purser_types::{Generation, Owner, Region, Span};
 use tokio::sync::Notify;
 
@@ -68,6 +68,8 @@ pub(crate) struct Outpost {
     urgent: BTreeMap<Region, Notify>,
     /// Counts the calls that were short.
     tickets: AtomicU64,
+    /// How long homes took lately to answer reports, their standbys included.
+    refills: Mutex<BTreeMap<Region, Span>>,
 }
 
 impl Outpost {
@@ -81,8 +83,19 @@ impl Outpost {
         let Homes { links, directory, desk } = homes;
         let regions = links.others().chain([links.own()]);
         let urgent = regions.map(|region| (region, Notify::new())).collect();
-        let (notes, tickets) = (Mutex::default(), AtomicU64::new(0));
-        Self { shard, group, links, directory, desk, key, key_retention, notes, urgent, tickets }
+        Self {
+            shard,
+            group,
+            links,
+            directory,
+            desk,
+            key,
+            key_retention,
+            notes: Mutex::default(),
+            urgent,
+            tickets: AtomicU64::new(0),
+            refills: Mutex::default(),
+        }
     }
 
     fn notes(&self) -> MutexGuard<'_, BTreeMap<AccountName, AccountNotes>> {
@@ -94,7 +107,7 @@ impl Outpost {
     }
 
     fn leads(&self) -> bool {
-        self.group.status().role == Role::Leader
+        self.group.is_leading()
     }
 
     fn owner(&self, generation: Generation) -> Owner {
@@ -151,6 +164,8 @@ impl Outpost {
     pub(crate) fn report_anew(&self, account: &AccountName, home: Region) {
         if let Some(known) = self.notes().get_mut(account) {
             known.books.values_mut().for_each(|noted| noted.reported_at = None);
+            // What is under way is not for this home.
+            known.is_reporting = false;
         }
         self.report_soon(home);
     }

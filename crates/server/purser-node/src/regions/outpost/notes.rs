@@ -15,8 +15,12 @@ pub(super) struct AccountNotes {
     /// Where its home was when it was last looked up.
     pub(super) home: Option<Region>,
     pub(super) books: BTreeMap<Generation, BookNotes>,
-    /// Whether home was asked for credits and has not answered.
-    pub(super) is_asking: bool,
+    /// When home was asked for credits, if it has not answered.
+    pub(super) asked_at: Option<Span>,
+    /// Whether a report is under way that home has not answered.
+    pub(super) is_reporting: bool,
+    /// Whether home was asked for more while that was under way.
+    pub(super) asks_again: bool,
     /// Told when home has answered, or something has come that was not asked for.
     pub(super) answered: Arc<Notify>,
     /// The account's overspend bound, as home last stated it.
@@ -79,9 +83,25 @@ impl AccountNotes {
         self.books.entry(generation).or_insert_with(|| BookNotes::new(book, now))
     }
 
+    /// Home is asked for credits.
+    pub(super) fn ask(&mut self, now: Span) {
+        self.asked_at = self.asked_at.or(Some(now));
+        self.asks_again = self.is_reporting;
+    }
+
+    /// Nothing is under way any more. Whether home was asked for more meanwhile.
+    pub(super) fn end_reporting(&mut self, now: Span) -> bool {
+        self.is_reporting = false;
+        let asks_again = std::mem::take(&mut self.asks_again);
+        if asks_again {
+            self.ask(now);
+        }
+        asks_again
+    }
+
     /// Home has answered a report, or will not.
     pub(super) fn note_answered(&mut self) {
-        self.is_asking = false;
+        self.asked_at = None;
         self.books.values_mut().for_each(|book| book.short.note_answered());
         self.answered.notify_waiters();
     }

@@ -1,12 +1,15 @@
 //! Reporting to one home: in its turn, or at once.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use futures_util::StreamExt;
 use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
 use purser_ledger::{
-    Account, AccountName, BookPhase, Covered, IDLE_INTERVAL, Mode, REPORT_INTERVAL, Report,
+    Account, AccountName, BookPhase, Covered, DemandReport, IDLE_INTERVAL, LASTING, Mode,
+    REPORT_INTERVAL, Report,
 };
 use purser_types::{Credits, Generation, HistoryError, Region, Sequence, Span};
 use tokio_util::sync::CancellationToken;
@@ -20,6 +23,15 @@ use crate::tasks::chain;
 
 /// What becomes urgent within this time leaves together.
 const COLLECTED: Duration = Duration::from_millis(5);
+
+/// The same while reports are under way: a message each few milliseconds would say little.
+const COLLECTED_BEHIND: Duration = Duration::from_millis(50);
+
+/// Reports under way to one home at a time. No account is in two of them.
+const UNDER_WAY_MAX: usize = 8;
+
+/// One part in so many that a refill takes less than the one before is believed at a time.
+const REFILL_PARTS: u64 = 8;
 
 /// How long home may take to answer a report.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -50,25 +62,42 @@ impl Outpost {
     /// Reports to one home until `stopping`.
     pub(crate) async fn report_to(&self, home: Region, stopping: CancellationToken) {
         let Some(urgent) = self.urgent.get(&home) else { return };
-        let mut has_more = false;
+        let mut under_way = FuturesUnordered::new();
+        let mut next = Instant::now() + jittered(REPORT_INTERVAL);
+        // Nothing while nothing is urgent.
+        let mut soon = None;
         loop {
-            let interval = if has_more { Duration::ZERO } else { jittered(REPORT_INTERVAL) };
+            let may_report = under_way.len() < UNDER_WAY_MAX;
             tokio::select! {
                 biased;
                 () = stopping.cancelled() => return,
-                () = urgent.notified() => tokio::time::sleep(COLLECTED).await,
-                () = tokio::time::sleep(interval) => (),
+                Some(has_more) = under_way.next() => {
+                    if has_more {
+                        soon = Some(Instant::now());
+                    }
+                    continue;
+                }
+                () = urgent.notified(), if soon.is_none() => {
+                    let is_first = under_way.is_empty();
+                    let collected = if is_first { COLLECTED } else { COLLECTED_BEHIND };
+                    soon = Some(Instant::now() + collected);
+                    continue;
+                }
+                () = tokio::time::sleep_until(soon.unwrap_or(next).into()), if may_report => (),
             }
+            soon = None;
+            next = Instant::now() + jittered(REPORT_INTERVAL);
             if !self.leads() {
                 // Whoever waits for an answer to this node asks whoever leads now.
                 for (_, mut notes) in std::mem::take(&mut *self.notes()) {
                     notes.note_answered();
                 }
-                has_more = false;
                 continue;
             }
             // A report into a cut is not answered, and holds up the first one that could be.
-            has_more = self.links.is_reachable(home) && self.report_once(home).await;
+            if self.links.is_reachable(home) {
+                under_way.push(self.report_once(home));
+            }
         }
     }
 
@@ -89,30 +118,56 @@ impl Outpost {
         };
         let accounts: Vec<AccountName> =
             reports.accounts.iter().map(|report| report.account.clone()).collect();
-        match self.ask_home(home, reports).await {
+        for account in &accounts {
+            self.notes().entry(account.clone()).or_default().is_reporting = true;
+        }
+        let answer = self.ask_home(home, reports).await;
+        let is_heard = self.note_answer(home, answer, (&accounts, sent)).await;
+        let now = self.now();
+        let mut notes = self.notes();
+        let known = accounts.iter().filter_map(|account| {
+            let known = notes.get_mut(account)?;
+            Some(known.end_reporting(now))
+        });
+        let asks_again = known.fold(false, |any, asks_again| any | asks_again);
+        asks_again || (has_more && is_heard)
+    }
+
+    /// Takes up what home has answered to a report about `accounts`. Whether it has spoken of all of them.
+    async fn note_answer(
+        &self,
+        home: Region,
+        answer: Result<Answered, AskError>,
+        (accounts, sent): (&[AccountName], Span),
+    ) -> bool {
+        match answer {
             Ok(Answered::Told(told)) => {
+                self.note_refill(home, sent);
                 let spoken: BTreeSet<AccountName> =
                     told.iter().map(|told| told.account.clone()).collect();
-                let unheard: Vec<AccountName> =
-                    accounts.into_iter().filter(|account| !spoken.contains(account)).collect();
+                let unheard: Vec<&AccountName> =
+                    accounts.iter().filter(|account| !spoken.contains(account)).collect();
                 self.take_up(home, told, Some(sent)).await;
                 let mut notes = self.notes();
                 for account in &unheard {
-                    notes.entry(account.clone()).or_default().note_answered();
+                    notes.entry((*account).clone()).or_default().note_answered();
                 }
                 // Of what home does not speak it does not know yet: asking on and on is of no use.
-                return has_more && unheard.is_empty();
+                unheard.is_empty()
             }
-            Ok(_) => tracing::warn!(%home, "reports were answered with something else"),
+            Ok(_) => {
+                tracing::warn!(%home, "reports were answered with something else");
+                false
+            }
             Err(error) => {
                 tracing::debug!(%home, %error, "reports were not taken");
                 let mut notes = self.notes();
                 for account in accounts {
-                    notes.entry(account).or_default().note_answered();
+                    notes.entry(account.clone()).or_default().note_answered();
                 }
+                false
             }
         }
-        false
     }
 
     /// Has reports booked, in another region or in this one.
@@ -136,7 +191,10 @@ impl Outpost {
             if self.home_of(known, book.name()) != Some(home) || has_ended(book, known) {
                 continue;
             }
-            let is_asking = known.is_asking;
+            if known.is_reporting {
+                continue;
+            }
+            let is_asking = known.asked_at.is_some();
             let noted = known.book(book, now);
             // What a call asks may have come after the report that home has just answered.
             let is_asking = is_asking || noted.short.asks() > 0;
@@ -216,7 +274,8 @@ impl Outpost {
             let wanted = book.right().checked_add(missing).unwrap_or(Credits::MAX);
             noted.demand.wanted(wanted, now);
         }
-        noted.told = noted.demand.report(used(book), now);
+        let ending = book.ending_by(self.group.now().saturating_add(LASTING));
+        noted.told = DemandReport { ending, ..noted.demand.report(used(book), now) };
         noted.low_water = noted.told.low_water(refill, noted.filled);
         noted.reported_at = Some(now);
         let covers = if is_answer { Vec::new() } else { noted.short.take_asks() };
@@ -253,10 +312,26 @@ impl Outpost {
         Ok(self.write(home, &due, true)?.0)
     }
 
-    /// From a report until the vouchers that answer it are here.
+    /// From a report until the vouchers that answer it are here: as lately, or a round trip before the
+    /// first.
     pub(super) fn refill(&self, home: Region) -> Span {
-        let round_trip = self.links.round_trip(home);
-        Span::from_micros(round_trip.as_micros().saturating_add(TAKING_UP.as_micros()))
+        let lately = self.refills().get(&home).copied();
+        let taken = lately.unwrap_or_else(|| self.links.round_trip(home));
+        Span::from_micros(taken.as_micros().saturating_add(TAKING_UP.as_micros()))
+    }
+
+    /// Notes that a report of `sent` is answered. What takes longer is believed at once, and what takes
+    /// less by and by.
+    fn note_refill(&self, home: Region, sent: Span) {
+        let took = self.now().as_micros().saturating_sub(sent.as_micros());
+        let mut refills = self.refills();
+        let lately = refills.get(&home).map_or(0, |lately| lately.as_micros());
+        let faded = lately - lately.saturating_sub(took) / REFILL_PARTS;
+        refills.insert(home, Span::from_micros(faded.max(took)));
+    }
+
+    fn refills(&self) -> MutexGuard<'_, BTreeMap<Region, Span>> {
+        self.refills.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What standing orders ask of books: to give back what has become free, and to end.

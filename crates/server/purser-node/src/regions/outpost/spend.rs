@@ -66,11 +66,20 @@ impl Outpost {
         }
         if cost <= right {
             Chance::Here(generation)
-        } else if known.is_some_and(|known| known.is_asking) {
+        } else if known.is_some_and(|known| self.is_sooner_here(known)) {
             Chance::Wait
         } else {
             Chance::Home(HomeReason::Short)
         }
+    }
+
+    /// Whether credits that home was asked for should be here before its answer to a call would be.
+    fn is_sooner_here(&self, known: &AccountNotes) -> bool {
+        let Some((asked_at, home)) = known.asked_at.zip(known.home) else { return false };
+        let expected = asked_at.as_micros().saturating_add(self.refill(home).as_micros());
+        let answered =
+            self.now().as_micros().saturating_add(self.links.round_trip(home).as_micros());
+        expected <= answered
     }
 
     fn has_lease(&self, known: Option<&AccountNotes>, generation: Generation) -> bool {
@@ -82,13 +91,13 @@ impl Outpost {
     pub(crate) async fn wait_for_home(&self, account: &AccountName, deadline: Instant) {
         let answered = {
             let notes = self.notes();
-            let known = notes.get(account).filter(|known| known.is_asking);
+            let known = notes.get(account).filter(|known| known.asked_at.is_some());
             known.map(|known| std::sync::Arc::clone(&known.answered))
         };
         let Some(answered) = answered else { return };
         let mut answered = std::pin::pin!(answered.notified());
         answered.as_mut().enable();
-        let still = self.notes().get(account).is_some_and(|known| known.is_asking);
+        let still = self.notes().get(account).is_some_and(|known| known.asked_at.is_some());
         if still {
             // Whether it was told or ran out of time, the caller looks again.
             drop(tokio::time::timeout_at(deadline.into(), answered).await);
@@ -111,8 +120,8 @@ impl Outpost {
         let noted = known.book(&book, now);
         noted.demand.accepted(cost, now);
         let is_low = book.right() < noted.low_water;
-        if is_low && !known.is_asking {
-            known.is_asking = true;
+        if is_low && known.asked_at.is_none() {
+            known.ask(now);
             drop(notes);
             self.report_soon(home);
         }
@@ -122,7 +131,8 @@ impl Outpost {
     pub(crate) fn ask_for_more(&self, account: &AccountName, home: Region) {
         let has_book = self.group.view(|ledger, _| ledger.spendable(account).is_some());
         if has_book {
-            self.notes().entry(account.clone()).or_default().is_asking = true;
+            let now = self.now();
+            self.notes().entry(account.clone()).or_default().ask(now);
             self.report_soon(home);
         }
     }

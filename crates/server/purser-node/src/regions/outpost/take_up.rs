@@ -15,7 +15,7 @@ impl Outpost {
     /// Takes up vouchers that home sends without having been asked, and answers with reports.
     pub(crate) async fn take_vouchers(&self, vouchers: Vouchers) -> Answered {
         if !self.leads() {
-            let leader = self.group.status().leader.map(|node| node.0);
+            let leader = self.group.leader().map(|node| node.0);
             return Answered::NotLeader { leader };
         }
         let Vouchers { home, told, .. } = vouchers;
