@@ -70,6 +70,20 @@ async fn check_adds_up(regions: &[Account], used: u64) {
     }
 }
 
+async fn allow_unacknowledged(account: &Account) {
+    let policy = json!({ "unacknowledged_max": UNACKNOWLEDGED_MAX.to_string() });
+    account.admin("policy", &fresh_key(), policy).await.check(200);
+}
+
+/// Placement may have lost its leader with a region, and then it takes some seconds until it has another.
+async fn wait_until_placement_answers(node: &Api) {
+    wait_for("Placement answers", DEADLINE, async || {
+        let ended = command(node, &["region", "failover", "us", "--dry-run"]).await;
+        (ended.code == Some(0)).then_some(())
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_lost_home_region_is_taken_over_by_one_command_and_every_credit_is_found_again() {
     let dev = Dev::start(&["--traffic", "off", "--wan", "none"]);
@@ -77,8 +91,7 @@ async fn a_lost_home_region_is_taken_over_by_one_command_and_every_credit_is_fou
     let [us, eu, ap] = [10, 20, 30].map(|distance| dev.node(distance));
     let at_us = Account::open(&us, "lost", CREDITS).await;
     let (at_eu, at_ap) = (at_us.through(&eu), at_us.through(&ap));
-    let policy = json!({ "unacknowledged_max": UNACKNOWLEDGED_MAX.to_string() });
-    at_us.admin("policy", &fresh_key(), policy).await.check(200);
+    allow_unacknowledged(&at_us).await;
 
     // Spent in three regions, with all of it at the standby.
     let mut used = make_local(&at_eu).await + make_local(&at_ap).await;
@@ -108,6 +121,7 @@ async fn a_lost_home_region_is_taken_over_by_one_command_and_every_credit_is_fou
         used += 1;
     }
 
+    wait_until_placement_answers(&ap).await;
     // Nobody is there to be asked, so nothing happens.
     command(&ap, &["region", "failover", "us"]).await.check_code(2);
     let done = command_json(&ap, &["region", "failover", "us", "--yes"]).await;

@@ -10,6 +10,7 @@ mod bad_input;
 mod batches;
 mod command_line;
 mod cut_off;
+mod documents;
 mod failover;
 mod keys;
 mod lists;

@@ -46,6 +46,7 @@ pub use http::openapi_document;
 pub use listeners::{Addresses, ApiAddresses, ApiListeners, BindError, Listeners};
 pub use metrics::{Recorder, RecorderError};
 pub use node::{Node, StartError, Surroundings};
+pub use regions::Monotonic;
 pub use router::{Router, RouterStartError};
 pub use settings::{
     BaseUrl, ClusterName, InvalidBaseUrl, InvalidClusterName, LimitSettings, NodeSettings,

@@ -20,7 +20,7 @@ use crate::groups::{Groups, GroupsError};
 use crate::http::Api;
 use crate::listeners::{Addresses, Listeners};
 use crate::metrics::{NodeMetrics, Recorder};
-use crate::regions::Regions;
+use crate::regions::{Monotonic, Regions};
 use crate::settings::NodeSettings;
 use crate::task;
 use crate::tasks::{NodeFailure, Tasks};
@@ -30,6 +30,8 @@ use crate::tasks::{NodeFailure, Tasks};
 pub struct Surroundings {
     /// What stamps entries.
     pub clock: Arc<dyn Clock>,
+    /// What leases and silences between regions are measured on.
+    pub spans: Monotonic,
     /// Where files are kept.
     pub disk: Arc<dyn Disk>,
     /// Cuts this node off from others on purpose.
@@ -43,6 +45,7 @@ impl Surroundings {
     pub fn real() -> Self {
         Self {
             clock: Arc::new(SystemClock),
+            spans: Monotonic::start(),
             disk: Arc::new(RealDisk),
             switch: PeerSwitch::default(),
             recorder: None,
@@ -107,7 +110,7 @@ impl Node {
                 return Err(error.into());
             }
         };
-        let regions = match open_regions(&host, &settings, &groups).await {
+        let regions = match open_regions((&host, surroundings.spans), &settings, &groups).await {
             Ok(regions) => regions,
             Err(error) => {
                 host.kill().await;
@@ -190,7 +193,7 @@ impl Node {
 }
 
 async fn open_regions(
-    host: &Host,
+    host: (&Host, Monotonic),
     settings: &NodeSettings,
     groups: &Groups,
 ) -> Result<Option<Arc<Regions>>, GroupsError> {

@@ -149,7 +149,7 @@ impl GroupCore {
     }
 }
 
-/// Tells those who wait what becomes of it, until consensus ends.
+/// Tells those who wait what becomes of it.
 pub(super) async fn tell_acknowledgments(core: Arc<GroupCore>) {
     /// Ends the waiting however the task ends.
     struct Telling(Arc<GroupCore>);
@@ -169,7 +169,9 @@ pub(super) async fn tell_acknowledgments(core: Arc<GroupCore>) {
             core.acknowledgments.tell(|node, index| core.judge(&seen, node, index));
         }
         if metrics.changed().await.is_err() {
-            return;
+            core.acknowledgments.end();
+            // Why consensus has ended, the keeper says.
+            return std::future::pending().await;
         }
     }
 }

@@ -276,6 +276,10 @@ fn config(id: GroupId, timings: &RaftTimings) -> Result<Config, openraft::Config
         // Order matters for safety: with it, a leader that lost un-synced entries in a crash would
         // go on in the same term and give their names to others.
         enable_leader_restore: Some(false),
+        // A node that comes back without its storage, or with an older one, is sent everything anew. Without
+        // this a leader that had heard its acknowledgments would stop, or never reach it again. What it had
+        // acknowledged is on one disk less until then, whatever its leader does.
+        allow_log_reversion: Some(true),
         ..Config::default()
     };
     config.validate()

@@ -125,6 +125,21 @@ async fn a_follower_left_behind_gets_the_snapshot_and_the_history_it_lacks() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_has_lost_its_storage_gets_everything_again_from_the_leader_that_knew_it() {
+    let mut cluster = Cluster::with_voters(3, GroupSettings::SMALL).await;
+    cluster.add("a", 1, 0).await;
+    cluster.converge().await;
+    let leader = cluster.leader().await;
+    let emptied = NodeId(leader.0 % 3 + 1);
+    cluster.kill(emptied).await;
+    cluster.empty(emptied);
+    cluster.restart(emptied).await;
+    cluster.add("a", 1, 0).await;
+    cluster.converge().await;
+    cluster.end_equal().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_learner_catches_up_and_becomes_a_voter() {
     let cluster = Cluster::start(4, GroupSettings::SMALL).await;
     cluster.group(NodeId(1)).bootstrap(ALL.into()).await.unwrap();

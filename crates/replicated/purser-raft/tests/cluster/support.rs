@@ -170,6 +170,11 @@ impl Cluster {
         host.shutdown(deadline()).await;
     }
 
+    /// Takes a stopped node's storage away.
+    pub(crate) fn empty(&mut self, id: NodeId) {
+        self.node_mut(id).dir = tempfile::tempdir().unwrap();
+    }
+
     /// Starts a stopped node again, at its old address.
     pub(crate) async fn restart(&mut self, id: NodeId) {
         let place = self.nodes.iter().position(|node| node.id == id).unwrap();

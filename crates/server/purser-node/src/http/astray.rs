@@ -172,9 +172,17 @@ impl Call {
             if self.seat.generation() != Generation::HOME {
                 return Ok(());
             }
+            let tenant = &account.tenant;
             // One that has stopped may have a new home already, which knows more.
-            let Some(astray) = group.view(|ledger, _| Astray::of(ledger, account)) else {
-                return Ok(());
+            let (is_here, astray) = group
+                .view(|ledger, _| (ledger.account(account).is_some(), Astray::of(ledger, account)));
+            let Some(astray) = astray else {
+                // What a move had brought is thrown away if the home is lost in it, and brought anew.
+                if is_here || !regions.is_on_its_way(tenant).await {
+                    return Ok(());
+                }
+                self.await_account(regions, account).await?;
+                continue;
             };
             match self.find_home(regions, account, astray).await? {
                 Found::Here => (),

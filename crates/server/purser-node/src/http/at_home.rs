@@ -72,6 +72,8 @@ enum Word {
     Out(Credits),
     /// The account is not to be asked here, or not now.
     Astray(Astray),
+    /// It knows no such account.
+    Unknown,
     /// The book of an allocation decides, or has decided.
     InRegion(Owner),
 }
@@ -89,6 +91,7 @@ impl Word {
             (Some(Rejection::CreditsOut { available, short_by, .. }), _) if !is_final => {
                 Self::Out(available.checked_add(*short_by).unwrap_or(Credits::MAX))
             }
+            (Some(Rejection::TenantNotFound), _) => Self::Unknown,
             (Some(refused), _) => Astray::of_rejection(refused).map_or(Self::Decided, Self::Astray),
             (None, _) => Self::Decided,
         }
@@ -124,7 +127,11 @@ impl Call {
                     }
                 }
                 Word::InRegion(owner) => return self.decide_away(seated, owner).await,
-                Word::Decided => {
+                Word::Unknown if regions.is_on_its_way(&account.tenant).await => {
+                    turn.give_up();
+                    self.await_account(regions, account).await?;
+                }
+                Word::Unknown | Word::Decided => {
                     self.note_at_home(desk, &seated, &outcome);
                     return self.decision(outcome, &seated);
                 }
@@ -257,7 +264,11 @@ impl Call {
                         return Err(self.to_region(regions, home, account).await);
                     }
                 }
-                Word::InRegion(_) | Word::Decided => {
+                Word::Unknown if regions.is_on_its_way(&account.tenant).await => {
+                    turn.give_up();
+                    self.await_account(regions, account).await?;
+                }
+                Word::InRegion(_) | Word::Unknown | Word::Decided => {
                     let is_new = |outcome: &Outcome| outcome.result.is_ok() && !outcome.replayed;
                     if outcomes.iter().any(is_new) {
                         costs.iter().for_each(|cost| desk.note_accepted(account, None, *cost));

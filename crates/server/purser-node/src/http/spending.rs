@@ -181,6 +181,9 @@ impl Call {
         let outpost = regions.outpost(account);
         let whole = self.meta.deadline.duration_since(self.meta.received);
         let patience = self.meta.received + whole / SHORT_PART;
+        if let Some(home) = home {
+            self.await_lease(regions, &seated, (generation, home), patience).await?;
+        }
         let mut covering = outpost.covering(account, generation, &seated.item);
         loop {
             let outcome = self.ask_book(&seated, generation).await?;
@@ -214,6 +217,29 @@ impl Call {
             }
             return self.decision(outcome, &seated);
         }
+    }
+
+    /// Has home renew an allocation's lease if it has run out and the item takes more than was set aside
+    /// under it.
+    async fn await_lease(
+        &self,
+        regions: &Regions,
+        seated: &Seated<'_>,
+        (generation, home): (Generation, Region),
+        patience: Instant,
+    ) -> Result<(), Elsewhere> {
+        let (account, outpost) = (seated.account, regions.outpost(seated.account));
+        while !outpost.has_time_for(account, generation, &seated.item) {
+            if !regions.links().is_reachable(home) {
+                return Err(Refusal::unreachable(home).into());
+            }
+            if patience <= Instant::now() {
+                return Err(Refusal::not_ready().into());
+            }
+            outpost.ask_for_more(account, home);
+            outpost.wait_for_home(account, patience).await;
+        }
+        Ok(())
     }
 
     /// Asks one of the books that are kept here.

@@ -155,8 +155,8 @@ impl Links {
     }
 
     /// The time that spans of this node are measured on.
-    pub(crate) const fn clock(&self) -> Monotonic {
-        self.clock
+    pub(crate) const fn clock(&self) -> &Monotonic {
+        &self.clock
     }
 
     /// When a region last answered anything.

@@ -44,7 +44,7 @@ use self::draining::Drains;
 pub(crate) use self::draining::{DrainPhase, DrainProgress, FIRST_SHARD};
 use self::links::{AskError, Links};
 use self::messages::{Answered, Ask};
-use self::monotonic::Monotonic;
+pub use self::monotonic::Monotonic;
 pub(crate) use self::moving::MoveEnd;
 use self::moving::Moves;
 use self::outpost::Homes;
@@ -81,7 +81,7 @@ pub(crate) struct Regions {
 impl Regions {
     /// Opens what a node of a cluster in several regions needs besides its groups.
     pub(crate) async fn open(
-        host: &Host,
+        (host, spans): (&Host, Monotonic),
         settings: &NodeSettings,
         regions: &RegionSettings,
         groups: Groups,
@@ -89,7 +89,7 @@ impl Regions {
         let mut others = nodes_by_region(&settings.peers);
         others.remove(&settings.region);
         let own = (settings.node, settings.region);
-        let links = Arc::new(Links::new(host.calls(), own, others, Monotonic::start()));
+        let links = Arc::new(Links::new(host.calls(), own, others, spans));
         let directory = Directory::open(host, settings, regions, Arc::clone(&links)).await?;
         let directory = Arc::new(directory);
         let key = &regions.voucher_key;

@@ -3,11 +3,16 @@
 use serde_json::{Value, json};
 
 use crate::support::{Answer, Caller};
+use crate::waiting::{read_until, until_status, wait_for};
 
 /// Places of the nodes in [`crate::support::Cluster::of_regions`].
 pub(crate) const US: usize = 0;
 pub(crate) const EU: usize = 1;
 pub(crate) const AP: usize = 2;
+
+/// What acme has out.
+pub(crate) const ALLOCATIONS: &str = "/admin/v1/tenants/acme/allocations";
+pub(crate) const OVERSPEND: &str = "/admin/v1/overspend";
 
 /// Opens a tenant with this home and grants it credits.
 pub(crate) async fn open_in(caller: &Caller, tenant: &str, home: &str, credits: u64) {
@@ -34,32 +39,17 @@ pub(crate) fn decided_by(answer: &Answer) -> &str {
     answer.header("purser-decided-by")
 }
 
-/// Charges one credit after another until the region decides by itself; gives what was spent. Fails
-/// with the test's time limit if it never does.
+/// Charges one credit after another until the region decides by itself; gives what was spent.
 pub(crate) async fn make_local(caller: &Caller, tenant: &str, region: &str) -> u64 {
     let by = format!("region={region}, role=allocation");
     let mut spent = 0;
-    loop {
+    wait_for(format!("{region} decides for {tenant}"), async || {
         let answer = charge(caller, tenant, &format!("{region}-{spent}"), 1).await.expect(201);
         spent += 1;
-        if decided_by(&answer) == by {
-            return spent;
-        }
-    }
-}
-
-/// Asks again and again until the answer is as wished. Fails with the test's time limit if it never is.
-pub(crate) async fn read_until(
-    caller: &Caller,
-    path: &str,
-    is_it: impl Fn(&Value) -> bool,
-) -> Answer {
-    loop {
-        let answer = caller.get(path).await;
-        if answer.status == 200 && is_it(&answer.body) {
-            return answer;
-        }
-    }
+        if decided_by(&answer) == by { Ok(()) } else { Err(decided_by(&answer).to_owned()) }
+    })
+    .await;
+    spent
 }
 
 /// acme's balance once home has booked `used` and holds `held`; its credits must add up to `granted`.
@@ -77,11 +67,58 @@ pub(crate) async fn add_up(caller: &Caller, (used, held): (u64, u64), granted: u
 
 /// Asks until a call that needs home is refused because home cannot be reached.
 pub(crate) async fn until_cut_off(caller: &Caller) {
-    for number in 0.. {
-        let answer = strictly(caller, &format!("probe-{number}"), 1_000_000).await;
-        if answer.status == 503 {
-            answer.expect_problem(503, "home_unreachable");
-            return;
+    let mut number = 0;
+    let refused = until_status(503, "a strict call of a region that is cut off", async || {
+        number += 1;
+        strictly(caller, &format!("probe-{number}"), 1_000_000).await
+    });
+    refused.await.expect_problem(503, "home_unreachable");
+}
+
+/// Spends all that a region that is cut off has left; gives how much that was.
+pub(crate) async fn spend_alone(caller: &Caller, tenant: &str) -> u64 {
+    let mut spent = 0;
+    for amount in [10, 1] {
+        for number in 0.. {
+            let key = format!("alone-{amount}-{number}");
+            let answer = charge(caller, tenant, &key, amount).await;
+            if answer.status != 201 {
+                answer.expect_problem(503, "home_unreachable");
+                break;
+            }
+            spent += amount;
         }
+    }
+    spent
+}
+
+/// The allocation of a region in a list.
+pub(crate) fn of<'a>(list: &'a Value, region: &str) -> &'a Value {
+    let items = list["items"].as_array().unwrap().iter();
+    items.clone().find(|item| item["region"] == region).unwrap_or(&Value::Null)
+}
+
+pub(crate) fn amount(value: &Value) -> u64 {
+    value.as_str().unwrap_or_else(|| panic!("{value} is no amount")).parse().unwrap()
+}
+
+/// Waits until all that a region has spent is booked at home, and it has taken up home's last word.
+pub(crate) async fn settled(caller: &Caller, tenant: &str, region: &str, used: u64) -> Value {
+    let used = used.to_string();
+    let balance = format!("/v1/tenants/{tenant}/balance");
+    read_until(caller, &balance, |body| body["used"] == used.as_str()).await;
+    let path = format!("/admin/v1/tenants/{tenant}/allocations");
+    let listed = read_until(caller, &path, |body| of(body, region)["is_current"] == true).await;
+    of(&listed.body, region).clone()
+}
+
+/// Has a node lead everything in its region.
+pub(crate) async fn have_lead(caller: &Caller, place: usize) {
+    let shown = caller.get("/admin/v1/cluster").await.expect(200);
+    let headers = [("content-type", "application/json")];
+    for group in shown.body["groups"].as_array().unwrap() {
+        let path = format!("/admin/v1/cluster/groups/{}/leader", group["group"]);
+        let body = json!({ "node": place + 1 }).to_string();
+        caller.raw("PUT", &path, &headers, body.into()).await.expect(200);
     }
 }

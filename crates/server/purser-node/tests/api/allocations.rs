@@ -2,49 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::abroad::{AP, EU, US, charge, make_local, open_in, read_until, until_cut_off};
-use crate::support::{Caller, Cluster};
+use crate::abroad::{
+    ALLOCATIONS, AP, EU, OVERSPEND, US, amount, charge, make_local, of, open_in, settled,
+    spend_alone, until_cut_off,
+};
+use crate::support::Cluster;
+use crate::waiting::{read_until, wait_for};
 
-const ALLOCATIONS: &str = "/admin/v1/tenants/acme/allocations";
 const TRANSFER: &str = "/admin/v1/tenants/acme/transfer";
-const OVERSPEND: &str = "/admin/v1/overspend";
-
-/// Spends all that a region that is cut off has left; gives how much that was.
-async fn spend_alone(caller: &Caller, tenant: &str) -> u64 {
-    let mut spent = 0;
-    for amount in [10, 1] {
-        for number in 0.. {
-            let key = format!("alone-{amount}-{number}");
-            let answer = charge(caller, tenant, &key, amount).await;
-            if answer.status != 201 {
-                answer.expect_problem(503, "home_unreachable");
-                break;
-            }
-            spent += amount;
-        }
-    }
-    spent
-}
-
-/// The allocation of a region in a list.
-fn of<'a>(list: &'a Value, region: &str) -> &'a Value {
-    let items = list["items"].as_array().unwrap().iter();
-    items.clone().find(|item| item["region"] == region).unwrap_or(&Value::Null)
-}
-
-fn amount(value: &Value) -> u64 {
-    value.as_str().unwrap_or_else(|| panic!("{value} is no amount")).parse().unwrap()
-}
-
-/// Waits until all that a region has spent is booked at home, and it has taken up home's last word.
-async fn settled(caller: &Caller, tenant: &str, region: &str, used: u64) -> Value {
-    let used = used.to_string();
-    let balance = format!("/v1/tenants/{tenant}/balance");
-    read_until(caller, &balance, |body| body["used"] == used.as_str()).await;
-    let path = format!("/admin/v1/tenants/{tenant}/allocations");
-    let listed = read_until(caller, &path, |body| of(body, region)["is_current"] == true).await;
-    of(&listed.body, region).clone()
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_region_was_given_is_listed_and_comes_back_when_it_is_asked_for() {
@@ -106,14 +71,14 @@ async fn an_allocation_ends_when_it_is_told_to_and_another_one_is_opened_on_dema
     assert_eq!(again.header("idempotent-replayed"), "true");
     assert_eq!(again.body["allocation"]["generation"], "1");
     // The region goes on, under an allocation that it had to be told of.
-    loop {
+    let local = wait_for("eu decides again", async || {
         let answer = charge(&eu, "acme", &format!("again-{spent}"), 1).await.expect(201);
         spent += 1;
-        if answer.header("purser-decided-by") == "region=eu, role=allocation" {
-            assert!(!answer.text("/charge_id").ends_with("-1-eu"), "{}", answer.body);
-            break;
-        }
-    }
+        let is_local = answer.header("purser-decided-by") == "region=eu, role=allocation";
+        if is_local { Ok(answer) } else { Err(answer) }
+    });
+    let local = local.await;
+    assert!(!local.text("/charge_id").ends_with("-1-eu"), "{}", local.body);
     settled(&us, "acme", "eu", spent).await;
     cluster.end().await;
 }

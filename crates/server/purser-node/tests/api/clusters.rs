@@ -8,6 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::{Cluster, Unusual, open_with};
+use crate::waiting::{read_until, wait_for};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn any_node_answers_for_any_tenant() {
@@ -74,7 +75,7 @@ async fn a_batch_goes_to_all_leaders_and_comes_back_in_order() {
 }
 
 /// Reads until `end` has come.
-async fn read_until(stream: &mut TcpStream, end: &str) -> String {
+async fn receive(stream: &mut TcpStream, end: &str) -> String {
     let mut text = Vec::new();
     while !String::from_utf8_lossy(&text).contains(end) {
         let read = stream.read_buf(&mut text).await.unwrap();
@@ -102,15 +103,16 @@ async fn a_node_that_shuts_down_finishes_what_it_has_and_hands_over() {
         body.len()
     );
     stream.write_all(head.as_bytes()).await.unwrap();
-    read_until(&mut stream, "100 Continue\r\n\r\n").await;
+    receive(&mut stream, "100 Continue\r\n\r\n").await;
 
     let finishing = async {
         // The node no longer accepts, so it is shutting down.
-        while TcpStream::connect(address).await.is_ok() {
-            tokio::task::yield_now().await;
-        }
+        wait_for("the node does not accept", async || {
+            if TcpStream::connect(address).await.is_ok() { Err("it does") } else { Ok(()) }
+        })
+        .await;
         stream.write_all(body.as_bytes()).await.unwrap();
-        let answer = read_until(&mut stream, "\r\n\r\n").await;
+        let answer = receive(&mut stream, "\r\n\r\n").await;
         assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
     };
     tokio::join!(finishing, leaving.shutdown(Duration::from_secs(20)));
@@ -138,12 +140,7 @@ async fn without_a_majority_nothing_happens_and_the_caller_is_told() {
     let caller = cluster.caller(other, "root");
     let balance = format!("/v1/tenants/{OF_GROUP_0}/balance");
     let stale = format!("{balance}?consistency=stale");
-    let knows_all = async {
-        while caller.get(&stale).await.expect(200).text("/available") != "100" {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(20), knows_all).await.unwrap();
+    read_until(&caller, &stale, |body| body["available"] == "100").await;
     cluster.nodes[leader].kill().await;
     cluster.nodes[3 - leader - other].kill().await;
 
@@ -184,7 +181,7 @@ async fn what_may_have_arrived_elsewhere_is_unknown_and_not_sent_again() {
         let mut requests = Vec::new();
         while requests.len() < 2 {
             let (mut stream, _) = dying.accept().await.unwrap();
-            requests.push(read_until(&mut stream, "\r\n\r\n").await);
+            requests.push(receive(&mut stream, "\r\n\r\n").await);
         }
         requests
     }]);
@@ -216,13 +213,13 @@ async fn a_call_without_effect_is_tried_again_and_never_unknown() {
         // Hangs up each time, but answers who asks for the same a second time and can wait.
         let mut asked = BTreeSet::new();
         while let Ok((mut stream, _)) = dying.accept().await {
-            let request = read_until(&mut stream, "\r\n\r\n").await;
+            let request = receive(&mut stream, "\r\n\r\n").await;
             let first_line = request.lines().next().unwrap().to_owned();
             if !request.contains("request-id: patient\r\n") || asked.insert(first_line) {
                 continue;
             }
             if request.starts_with("POST") && !request.ends_with('}') {
-                read_until(&mut stream, "}").await;
+                receive(&mut stream, "}").await;
             }
             let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\nconnection: close\r\n\r\nsecond";
             stream.write_all(answer).await.unwrap();

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::abroad::{AP, EU, US, open_in, strictly};
 use crate::support::{Answer, Caller, Cluster, Unusual};
+use crate::waiting::{read_until, until_status, wait_for};
 
 const TENANTS: [&str; 6] = ["acme", "beta", "charlie", "delta", "echo", "foxtrot"];
 
@@ -15,12 +16,7 @@ async fn drain(caller: &Caller, body: Value) -> Answer {
 
 /// How far draining `us` has come, once that is as wished. Whoever drains may be down for a while.
 async fn until(caller: &Caller, is_it: impl Fn(&Value) -> bool) -> Value {
-    loop {
-        let seen = caller.get("/admin/v1/regions/us/drain").await;
-        if seen.status == 200 && is_it(&seen.body) {
-            return seen.body;
-        }
-    }
+    read_until(caller, "/admin/v1/regions/us/drain", is_it).await.body
 }
 
 fn has_ended(seen: &Value) -> bool {
@@ -79,24 +75,23 @@ async fn who_cannot_be_moved_is_named_and_can_be_later() {
     let (cluster, [us, _, ap]) = all_in_us().await;
     cluster.cut(EU);
     // Until the region is known to be out of reach a move to it is tried, and given up.
-    let ended = loop {
+    let ended = wait_for("eu is known to be out of reach", async || {
         drain(&us, json!({ "to": "eu" })).await.expect(200);
         let ended = until(&us, has_ended).await;
-        if ended["failed"][0]["reason"] == "region eu cannot be reached" {
-            break ended;
-        }
-    };
+        let is_known = ended["failed"][0]["reason"] == "region eu cannot be reached";
+        if is_known { Ok(ended) } else { Err(ended) }
+    })
+    .await;
     assert_eq!((&ended["left"], &ended["failed_count"]), (&json!(6), &json!(6)));
     assert_eq!(ended["failed"].as_array().unwrap().len(), 6);
     // Where nobody says where to, whoever is within reach will do.
-    let ended = loop {
+    let ended = wait_for("all tenants have moved", async || {
         drain(&us, json!({})).await.expect(200);
         let ended = until(&us, has_ended).await;
         // Placement may have lost its leader with that region: then it is asked for again.
-        if ended["left"] == 0 {
-            break ended;
-        }
-    };
+        if ended["left"] == 0 { Ok(ended) } else { Err(ended) }
+    })
+    .await;
     assert_eq!(ended.get("to"), None, "{ended:#}");
     assert_eq!(homes(&ap).await, ["ap"; 6]);
     cluster.heal(EU);
@@ -110,7 +105,7 @@ async fn a_drain_whose_node_dies_is_only_to_be_asked_for_again() {
     cluster.crash(US).await;
     let idle = until(&ap, |seen| seen["state"] == "idle").await;
     assert_eq!(idle["moved"], 0);
-    while drain(&ap, json!({ "to": "eu" })).await.status != 200 {}
+    until_status(200, "a drain", async || drain(&ap, json!({ "to": "eu" })).await).await;
     let ended = until(&ap, has_ended).await;
     assert_eq!(ended["left"], 0, "{ended:#}");
     assert_eq!(homes(&eu).await, ["eu"; 6]);

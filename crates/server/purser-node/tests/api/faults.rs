@@ -1,10 +1,14 @@
 //! What whole nodes show of the failure table of regions: leaders that die, Placement without a quorum,
 //! storage that is lost. The rest of the table is in `regions`, `allocations` and `failovers`.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::abroad::{AP, EU, US, add_up, charge, decided_by, make_local, open_in, strictly};
+use crate::abroad::{
+    ALLOCATIONS, AP, EU, OVERSPEND, US, add_up, charge, decided_by, have_lead, make_local, of,
+    open_in, strictly,
+};
 use crate::support::{Answer, Caller, Cluster};
+use crate::waiting::{read_until, until_answered, until_status, wait_for};
 
 /// What acme is granted.
 const CREDITS: u64 = 10_000;
@@ -15,27 +19,10 @@ const SECOND_IN_US: usize = 1;
 const FIRST_IN_EU: usize = 3;
 const SECOND_IN_EU: usize = 4;
 
-/// Has a node lead everything in its region.
-async fn have_lead(caller: &Caller, place: usize) {
-    let shown = caller.get("/admin/v1/cluster").await.expect(200);
-    let headers = [("content-type", "application/json")];
-    for group in shown.body["groups"].as_array().unwrap() {
-        let path = format!("/admin/v1/cluster/groups/{}/leader", group["group"]);
-        let body = json!({ "node": place + 1 }).to_string();
-        caller.raw("PUT", &path, &headers, body.into()).await.expect(200);
-    }
-}
-
-/// Charges under one key until it is known what became of it. Fails with the test's time limit if it never
-/// is.
+/// Charges under one key until it is known what became of it.
 async fn until_charged(caller: &Caller, key: &str) -> Answer {
-    loop {
-        let answer = charge(caller, "acme", key, 1).await;
-        match answer.status {
-            503 | 504 => (),
-            _ => return answer.expect(201),
-        }
-    }
+    let charged = until_answered("a charge", async || charge(caller, "acme", key, 1).await);
+    charged.await.expect(201)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -47,13 +34,15 @@ async fn a_region_whose_leader_dies_goes_on_with_its_right_after_an_election() {
     have_lead(&cluster.caller(FIRST_IN_EU, "root"), FIRST_IN_EU).await;
     let mut used = make_local(&eu, "acme", "eu").await;
     cluster.lose(FIRST_IN_EU).await;
-    for number in 0.. {
+    let mut number = 0;
+    wait_for("eu decides by itself", async || {
         let answer = until_charged(&eu, &format!("after-{number}")).await;
-        used += 1;
-        if decided_by(&answer) == "region=eu, role=allocation" {
-            break;
-        }
-    }
+        number += 1;
+        let is_local = decided_by(&answer) == "region=eu, role=allocation";
+        if is_local { Ok(()) } else { Err(answer) }
+    })
+    .await;
+    used += number;
     // Its successor knows what it has decided.
     let again = charge(&eu, "acme", "after-0", 1).await.expect(201);
     assert_eq!(again.header("idempotent-replayed"), "true");
@@ -98,13 +87,8 @@ async fn without_a_quorum_of_placement_homes_and_regions_go_on() {
 
     cluster.heal(US);
     cluster.bring_back(AP).await;
-    loop {
-        let opened = us.post("/admin/v1/tenants", "open", &open).await;
-        if !matches!(opened.status, 503 | 504) {
-            opened.expect(201);
-            break;
-        }
-    }
+    let opening = async || us.post("/admin/v1/tenants", "open", &open).await;
+    until_answered("a tenant is opened", opening).await.expect(201);
     add_up(&us, (used, 0), CREDITS).await;
     cluster.end().await;
 }
@@ -118,9 +102,9 @@ async fn a_region_that_has_lost_its_storage_spends_nothing_of_what_it_had() {
     let mut used = make_local(&eu, "acme", "eu").await;
     add_up(&us, (used, 0), CREDITS).await;
     let allocations = "/admin/v1/tenants/acme/allocations";
-    let first = |body: &serde_json::Value| {
+    let first = |body: &Value| {
         let items = body["items"].as_array().unwrap();
-        let of_eu = |item: &&serde_json::Value| item["region"] == "eu" && item["generation"] == "1";
+        let of_eu = |item: &&Value| item["region"] == "eu" && item["generation"] == "1";
         items.iter().find(of_eu).map(|item| item["outstanding"].clone())
     };
     cluster.lose_storage(EU).await;
@@ -138,5 +122,71 @@ async fn a_region_that_has_lost_its_storage_spends_nothing_of_what_it_had() {
     assert_eq!(first(&us.get(allocations).await.expect(200).body), out);
     let overspend = us.get("/admin/v1/overspend?region=us").await.expect(200);
     assert_eq!(overspend.text("/bound"), "0");
+    cluster.end().await;
+}
+
+/// Gives up on acme's first allocation in `eu`, as an operator would: a dry run first.
+async fn write_off_first(caller: &Caller) -> Answer {
+    let path = format!("{ALLOCATIONS}/eu/write-off");
+    let reason = "its region was set back";
+    // Regions report meanwhile, which changes the account: then it is shown again.
+    until_status(200, "a write-off", async || {
+        let dry = json!({ "generation": "1", "reason": reason, "dry_run": true });
+        let shown = caller.post(&path, "dry", &dry).await.expect(200);
+        let confirm = shown.text("/confirm");
+        let body = json!({ "generation": "1", "reason": reason, "confirm": confirm });
+        caller.post(&path, &format!("confirm-{confirm}"), &body).await
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_region_that_is_set_back_spends_nothing_of_what_it_had_and_an_operator_resolves_it() {
+    let mut cluster = Cluster::of_regions().await;
+    let us = cluster.caller(US, "root");
+    let eu = cluster.caller(EU, "root");
+    open_in(&us, "acme", "us", CREDITS).await;
+    let mut used = make_local(&eu, "acme", "eu").await;
+    let backup = cluster.back_up(EU).await;
+    cluster.nodes[EU].connected().await;
+    let eu = cluster.caller(EU, "root");
+    // What it spends after the backup, home has booked.
+    for number in 0..3 {
+        let answer = until_charged(&eu, &format!("after-backup-{number}")).await;
+        assert!(answer.text("/charge_id").ends_with("-1-eu"), "{answer}");
+        used += 1;
+    }
+    add_up(&us, (used, 0), CREDITS).await;
+
+    cluster.set_back(EU, &backup).await;
+    cluster.nodes[EU].connected().await;
+    let is_sealed = |body: &Value| of(body, "eu")["status"] == "sealed";
+    let listed = read_until(&us, ALLOCATIONS, is_sealed).await;
+    let sealed = of(&listed.body, "eu");
+    assert_eq!(sealed["generation"], "1");
+    let out = sealed["outstanding"].clone();
+    assert_ne!(out, "0");
+    let eu = cluster.caller(EU, "root");
+    let mut number = 0;
+    wait_for("another generation decides in eu", async || {
+        let answer = until_charged(&eu, &format!("set-back-{number}")).await;
+        number += 1;
+        assert!(!answer.text("/charge_id").ends_with("-1-eu"), "{answer}");
+        let is_local = decided_by(&answer) == "region=eu, role=allocation";
+        if is_local { Ok(()) } else { Err(answer) }
+    })
+    .await;
+    used += number;
+    // What was forgotten with the storage is not decided again, though nobody can tell what it was.
+    strictly(&eu, "after-backup-0", 1).await.expect_problem(503, "not_ready");
+    add_up(&us, (used, 0), CREDITS).await;
+    let listed = us.get(ALLOCATIONS).await.expect(200);
+    assert_eq!(of(&listed.body, "eu")["outstanding"], out);
+
+    let ended = write_off_first(&us).await;
+    assert_eq!((ended.text("/allocation/status"), &ended.body["brought_home"]), ("closed", &out));
+    add_up(&us, (used, 0), CREDITS).await;
+    let overspend = us.get(&format!("{OVERSPEND}?region=us")).await.expect(200);
+    assert_eq!((overspend.text("/bound"), overspend.text("/realised")), ("0", "0"));
     cluster.end().await;
 }

@@ -10,6 +10,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
 use crate::support::{Caller, Cluster, Unusual, open_with};
+use crate::waiting::wait_for;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_node_knows_what_it_acknowledged() {
@@ -47,7 +48,7 @@ async fn a_node_whose_disk_fails_says_so_and_acknowledges_nothing() {
     assert!([503, 504].contains(&charge.status), "{:#}", charge.body);
     let failure = cluster.nodes[0].failed().await;
     assert_eq!(failure.task, "consensus", "{failure}");
-    cluster.end().await;
+    cluster.lose(0).await;
 }
 
 async fn sequence(caller: &Caller) -> String {
@@ -66,12 +67,11 @@ async fn what_is_due_is_written_down_though_nobody_asks() {
     assert_eq!(sequence(&caller).await, "3");
 
     cluster.clock.advance(60);
-    let written = async {
-        while sequence(&caller).await != "4" {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(20), written).await.unwrap();
+    wait_for("the end of the hold is written down", async || {
+        let last = sequence(&caller).await;
+        if last == "4" { Ok(()) } else { Err(last) }
+    })
+    .await;
     cluster.end().await;
 }
 

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::abroad::{AP, EU, US, add_up, decided_by, open_in};
 use crate::support::{Answer, Caller, Cluster};
+use crate::waiting::{read_until, until_status, wait_for};
 
 /// What acme is granted.
 const CREDITS: u64 = 100_000;
@@ -27,24 +28,20 @@ async fn placement(caller: &Caller) -> Value {
 
 /// Asks for the placement until it is as wished.
 async fn until_placed(caller: &Caller, is_it: impl Fn(&Value) -> bool) -> Value {
-    loop {
-        let placed = placement(caller).await;
-        if is_it(&placed) {
-            return placed;
-        }
-    }
+    read_until(caller, "/admin/v1/tenants/acme/move", is_it).await.body
 }
 
 /// Spends until the region decides by itself; gives how much that took.
 async fn make_local(caller: &Caller, region: &str) -> u64 {
     let by = format!("region={region}, role=allocation");
-    for number in 1.. {
+    let mut number = 0;
+    wait_for(format!("{region} decides by itself"), async || {
+        number += 1;
         let answer = charge(caller, &format!("{region}-{number}"), "local").await.expect(201);
-        if decided_by(&answer) == by {
-            return number;
-        }
-    }
-    unreachable!("the numbers do not end")
+        if decided_by(&answer) == by { Ok(()) } else { Err(answer) }
+    })
+    .await;
+    number
 }
 
 /// What goes on while a home moves.
@@ -158,7 +155,7 @@ async fn a_move_to_a_region_that_is_cut_off_is_given_up() {
     charge(&us, "before", "strict").await.expect(201);
     cluster.cut(EU);
     // Who leads Placement may be cut off as well, and then it takes a while until somebody does.
-    while move_to(&ap, "eu").await.status != 409 {}
+    until_status(409, "a move to eu", async || move_to(&ap, "eu").await).await;
     let after = charge(&ap, "after", "strict").await.expect(201);
     assert_eq!(decided_by(&after), "region=us, role=home");
     cluster.heal(EU);
@@ -166,7 +163,7 @@ async fn a_move_to_a_region_that_is_cut_off_is_given_up() {
     assert_eq!(placed["home"], "us");
     add_up(&us, (2, 0), CREDITS).await;
     // It can be asked for again.
-    while move_to(&us, "eu").await.status != 200 {}
+    until_status(200, "a move to eu", async || move_to(&us, "eu").await).await;
     let repeated = charge(&eu, "after", "strict").await.expect(201);
     assert_eq!(repeated.bytes, after.bytes);
     add_up(&eu, (2, 0), CREDITS).await;
@@ -231,10 +228,6 @@ async fn an_account_that_opens_after_the_move_is_where_the_others_are() {
 }
 
 async fn until_given_back(caller: &Caller) {
-    loop {
-        let balance = caller.get("/v1/tenants/acme/balance").await.expect(200);
-        if balance.body["allocated"].get("eu").is_none_or(|out| out == "0") {
-            return;
-        }
-    }
+    let is_back = |body: &Value| body["allocated"].get("eu").is_none_or(|out| out == "0");
+    read_until(caller, "/v1/tenants/acme/balance", is_back).await;
 }

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::abroad::{
-    AP, EU, US, add_up, charge, decided_by, make_local, open_in, read_until, strictly,
-    until_cut_off,
+    AP, EU, US, add_up, charge, decided_by, make_local, open_in, strictly, until_cut_off,
 };
 use crate::support::{Answer, Caller, Cluster};
+use crate::waiting::{read_until, until_status};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_region_spends_of_its_own_right_and_home_finds_every_credit() {
@@ -96,9 +96,11 @@ async fn credits_that_only_a_lost_region_has_are_stranded_and_not_exhausted() {
     let again = strictly(&us, "all", 1_000 - spent).await.expect_problem(402, "stranded");
     assert_eq!(again.header("idempotent-replayed"), "true");
     let mut number = 0;
-    while strictly(&us, &format!("all-{number}"), 1_000 - spent).await.status != 201 {
+    until_status(201, "all credits", async || {
         number += 1;
-    }
+        strictly(&us, &format!("all-{number}"), 1_000 - spent).await
+    })
+    .await;
     add_up(&us, (1_000, 0), 1_000).await;
     cluster.end().await;
 }

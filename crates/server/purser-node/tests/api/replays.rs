@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use crate::abroad::make_local;
 use crate::support::{Answer, Caller, Cluster, open_with};
+use crate::waiting::{read_until, wait_for};
 
 /// The calls with a key that need several regions.
 const OF_REGIONS: [&str; 5] = ["recall", "set_allocation", "take_back", "transfer", "write_off"];
@@ -182,30 +184,20 @@ async fn a_replay_about_an_allocation_tells_the_first_answer_too() {
     let mut story = Story::new(cluster.caller(0, "root"));
     open_with(&story.caller, "acme", 10_000).await;
     let eu = cluster.caller(1, "root");
-    let mut number = 0;
-    loop {
-        number += 1;
-        let charge = json!({ "amount": 1 });
-        let charge = eu.post("/v1/tenants/acme/charges", &format!("c{number}"), &charge).await;
-        if charge.expect(201).header("purser-decided-by") == "region=eu, role=allocation" {
-            break;
-        }
-    }
+    let number = make_local(&eu, "acme", "eu").await;
     // What home does not know to be spent it takes for free.
     let used = number.to_string();
     let balance = "/v1/tenants/acme/balance";
-    while story.caller.get(balance).await.expect(200).text("/used") != used {}
+    read_until(&story.caller, balance, |body| body["used"] == *used).await;
     let transfer = json!({ "from": "eu", "to": "ap", "amount": 1, "reason": "demand moves" });
     story.call("transfer", "transfer", transfer, 200).await;
     let beyond = json!({ "from": "eu", "to": "ap", "amount": 20_000, "reason": "too much" });
-    loop {
-        // Not remembered, and so not part of the story: the region has not answered the first one.
-        let listed = story.caller.get("/admin/v1/tenants/acme/allocations").await.expect(200);
-        let items = listed.body["items"].as_array().unwrap();
-        if items.iter().all(|allocation| allocation["transfer"].is_null()) {
-            break;
-        }
-    }
+    // Not remembered, and so not part of the story: the region has not answered the first one.
+    let is_answered = |body: &Value| {
+        let mut items = body["items"].as_array().unwrap().iter();
+        items.all(|allocation| allocation["transfer"].is_null())
+    };
+    read_until(&story.caller, "/admin/v1/tenants/acme/allocations", is_answered).await;
     story.call("transfer", "transfer", beyond, 409).await;
     let recall = json!({ "keep": 2, "reason": "audit" });
     story.call("recall", "allocations/eu/recall", recall, 200).await;
@@ -216,15 +208,17 @@ async fn a_replay_about_an_allocation_tells_the_first_answer_too() {
         [("take_back", "allocations/eu/take-back"), ("write_off", "allocations/eu/write-off")]
     {
         // What was under way when the region was cut off may still be booked.
-        loop {
+        wait_for(operation, async || {
             let confirm = story.confirmation(path).await;
             let body = json!({ "reason": "lost", "confirm": confirm });
             let ended = story.try_call(operation, path, body).await;
             if ended.status == 200 {
-                break;
+                return Ok(());
             }
             assert_eq!(ended.body["code"], "stale_confirmation", "{:#}", ended.body);
-        }
+            Err(ended.to_string())
+        })
+        .await;
     }
     let open = json!({ "keep": 0, "reason": "audit" });
     story.call("recall", "allocations/ap/recall", open, 200).await;

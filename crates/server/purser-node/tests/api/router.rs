@@ -6,10 +6,9 @@ use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 
-use crate::abroad::{
-    AP, EU, US, add_up, charge, decided_by, make_local, open_in, read_until, strictly,
-};
+use crate::abroad::{AP, EU, US, add_up, charge, decided_by, make_local, open_in, strictly};
 use crate::support::{Answer, Caller, Cluster, RouterOf, region};
+use crate::waiting::{read_until, until_status, wait_for};
 
 /// What acme is granted.
 const CREDITS: u64 = 10_000;
@@ -114,15 +113,15 @@ async fn a_router_follows_a_home_that_moves_and_nobody_is_refused() {
     let spending = async {
         let mut spent = 0_u64;
         // Until the first answer of the new home, and one more.
-        loop {
+        wait_for("the new home decides", async || {
             let done = strictly(&routed, &format!("s{spent}"), 1).await.expect(201);
             spent += 1;
             let lots = routed.get("/v1/tenants/acme/lots").await.expect(200);
             assert_eq!(lots.body["items"][0]["amount"], CREDITS.to_string());
-            if decided_by(&done) == "region=eu, role=home" {
-                return spent;
-            }
-        }
+            if decided_by(&done) == "region=eu, role=home" { Ok(()) } else { Err(done) }
+        })
+        .await;
+        spent
     };
     let (moved, spent) = tokio::join!(moving, spending);
     assert_eq!(moved.expect(200).text("/home"), "eu");
@@ -141,12 +140,8 @@ async fn a_router_sends_nothing_to_a_region_that_is_out_of_reach() {
     make_local(&routed, "acme", "eu").await;
     router.cut(US, &cluster);
     // It may be heard for three seconds yet.
-    let lots = loop {
-        let lots = routed.get("/v1/tenants/acme/lots").await;
-        if lots.status != 200 {
-            break lots;
-        }
-    };
+    let lots = async || routed.get("/v1/tenants/acme/lots").await;
+    let lots = until_status(503, "lots of a home that is out of reach", lots).await;
     assert_eq!(decided_by(&lots.expect_problem(503, "home_unreachable")), "");
     let grants = "/admin/v1/tenants/acme/grants";
     let refused = routed.post(grants, "more", &json!({ "amount": 1 })).await;
@@ -162,7 +157,8 @@ async fn a_router_sends_nothing_to_a_region_that_is_out_of_reach() {
     let granted = eu.post(grants, "more", &json!({ "amount": 1 })).await.expect(201);
     assert_eq!(granted.header("idempotent-replayed"), "");
     router.cut(EU, &cluster);
-    while charge(&routed, "acme", "alone", 1).await.status != 503 {}
+    let alone = async || charge(&routed, "acme", "alone", 1).await;
+    until_status(503, "a region that is out of reach", alone).await;
     routed.get("/readyz").await.expect(503);
     assert_eq!(routed.get(path).await.expect(200).text("/home"), "us");
     router.end().await;
@@ -177,7 +173,8 @@ async fn what_is_strict_a_router_sends_home_though_its_own_region_is_gone() {
     open_in(&routed, "acme", "us", CREDITS).await;
     let mut spent = make_local(&routed, "acme", "eu").await;
     router.cut(EU, &cluster);
-    while charge(&routed, "acme", "alone", 1).await.status != 503 {}
+    let alone = async || charge(&routed, "acme", "alone", 1).await;
+    until_status(503, "a region that is out of reach", alone).await;
     let holds = "/v1/tenants/acme/holds";
     let body = json!({ "amount": 4, "consistency": "strict" });
     let held = check_change(&routed, &eu, holds, &body, "region=us, role=home").await;

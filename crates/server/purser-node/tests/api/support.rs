@@ -1,12 +1,15 @@
 //! Nodes in this process, and somebody who asks them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use http_body_util::{BodyExt, Full};
 use hyper::header::HeaderMap;
 use hyper::{Method, Request};
@@ -14,9 +17,9 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use purser_node::{
-    ApiListeners, BaseUrl, ClusterName, LimitSettings, Listeners, Node, NodeSettings, PeerSettings,
-    Recorder, RegionNumber, RegionSettings, RetentionSettings, Router, RouterSettings, Scope,
-    ShardCount, Surroundings, Token, TokenHash, VoucherKey,
+    ApiListeners, BaseUrl, ClusterName, LimitSettings, Listeners, Monotonic, Node, NodeSettings,
+    PeerSettings, Recorder, RegionNumber, RegionSettings, RetentionSettings, Router,
+    RouterSettings, Scope, ShardCount, Surroundings, Token, TokenHash, VoucherKey,
 };
 use purser_raft::disk::Disk;
 use purser_raft::{Clock, Cut, GroupSettings, NodeId, PeerSwitch, RaftTimings, WalSettings};
@@ -73,6 +76,8 @@ pub(crate) struct Cluster {
     pub(crate) clock: TestClock,
     settings: Vec<NodeSettings>,
     surroundings: Surroundings,
+    /// What each node measures leases and silences on.
+    spans: Vec<Monotonic>,
     /// What cuts each node off.
     switches: Vec<PeerSwitch>,
     /// Removed with the cluster.
@@ -156,16 +161,18 @@ impl Cluster {
                 peers.keys().for_each(|node| switch.cut(*node, Cut::Both));
             }
         }
-        let starting = settings.iter().zip(listeners).zip(&switches);
-        let starting = starting.map(|((settings, bound), switch)| {
-            let surroundings = Surroundings { switch: switch.clone(), ..surroundings.clone() };
+        let spans: Vec<Monotonic> = settings.iter().map(|_| Monotonic::start()).collect();
+        let starting = settings.iter().zip(listeners).zip(switches.iter().zip(&spans));
+        let starting = starting.map(|((settings, bound), (switch, spans))| {
+            let (switch, spans) = (switch.clone(), spans.clone());
+            let surroundings = Surroundings { switch, spans, ..surroundings.clone() };
             Node::start(settings.clone(), bound, surroundings)
         });
         let nodes = futures_util::future::try_join_all(starting).await.unwrap();
         for node in &nodes {
             node.ready().await;
         }
-        Self { nodes, clock, settings, surroundings, switches, _data: data }
+        Self { nodes, clock, settings, surroundings, spans, switches, _data: data }
     }
 
     /// Kills the node at `place`.
@@ -186,12 +193,35 @@ impl Cluster {
         self.bring_back(place).await;
     }
 
+    /// Stops the node at `place` for as long as it takes to copy its data, and gives the copy.
+    pub(crate) async fn back_up(&mut self, place: usize) -> TempDir {
+        self.lose(place).await;
+        let backup = tempfile::tempdir().unwrap();
+        copy_folder(&self.settings[place].data_dir, backup.path());
+        self.bring_back(place).await;
+        backup
+    }
+
+    /// Kills the node at `place` and starts it again from a copy of its data.
+    pub(crate) async fn set_back(&mut self, place: usize, backup: &TempDir) {
+        self.lose(place).await;
+        let data = &self.settings[place].data_dir;
+        std::fs::remove_dir_all(data).unwrap();
+        copy_folder(backup.path(), data);
+        self.bring_back(place).await;
+    }
+
+    /// Has so much time pass for the leases and silences of the node at `place`.
+    pub(crate) fn pass(&self, place: usize, seconds: u64) {
+        self.spans[place].put_forward(Span::from_secs(seconds));
+    }
+
     /// Starts the node at `place` again from its data.
     pub(crate) async fn bring_back(&mut self, place: usize) {
         let settings = self.settings[place].clone();
         let listeners = Listeners::bind(&settings).await.unwrap();
-        let switch = self.switches[place].clone();
-        let surroundings = Surroundings { switch, ..self.surroundings.clone() };
+        let (switch, spans) = (self.switches[place].clone(), self.spans[place].clone());
+        let surroundings = Surroundings { switch, spans, ..self.surroundings.clone() };
         let node = Node::start(settings, listeners, surroundings).await.unwrap();
         node.ready().await;
         self.nodes[place] = node;
@@ -211,7 +241,8 @@ impl Cluster {
         Self::start_connected(unusual).await
     }
 
-    async fn start_connected(unusual: Unusual) -> Self {
+    /// A cluster whose nodes have heard of each other.
+    pub(crate) async fn start_connected(unusual: Unusual) -> Self {
         let count = unusual.regions.map_or(1, <[_]>::len);
         let cluster = Self::start_unusual(u64::try_from(count).unwrap(), unusual).await;
         for node in &cluster.nodes {
@@ -236,6 +267,16 @@ impl Cluster {
         }
     }
 
+    /// Cuts two nodes off from each other.
+    pub(crate) fn part(&self, one: usize, other: usize) {
+        self.switches[one].cut(self.settings[other].node, Cut::Both);
+    }
+
+    /// Undoes [`Cluster::part`].
+    pub(crate) fn join(&self, one: usize, other: usize) {
+        self.switches[one].heal(self.settings[other].node);
+    }
+
     /// Undoes [`Cluster::cut`].
     pub(crate) fn heal(&self, place: usize) {
         for other in &self.settings {
@@ -256,9 +297,11 @@ impl Cluster {
         Caller::new(self.nodes[place].addresses().api, secret)
     }
 
-    /// Ends all nodes.
+    /// Ends all nodes, none of which may have failed by itself.
     pub(crate) async fn end(self) {
         for node in &self.nodes {
+            let failure = node.failed().now_or_never();
+            assert!(failure.is_none(), "a node has failed: {failure:?}");
             node.kill().await;
         }
     }
@@ -329,6 +372,19 @@ pub(crate) async fn open_with(caller: &Caller, tenant: &str, credits: u64) {
         let body = serde_json::json!({ "amount": credits });
         let path = format!("/admin/v1/tenants/{tenant}/grants");
         caller.keyed("POST", &path, &format!("grant-{tenant}"), &body).await.expect(201);
+    }
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let copy = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_folder(&entry.path(), &copy);
+        } else {
+            std::fs::copy(entry.path(), copy).unwrap();
+        }
     }
 }
 
@@ -419,6 +475,12 @@ pub(crate) struct Answer {
     pub(crate) body: Value,
     /// The body as it came.
     pub(crate) bytes: Bytes,
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:#}", self.status, self.body)
+    }
 }
 
 impl Answer {

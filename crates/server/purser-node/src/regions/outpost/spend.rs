@@ -1,8 +1,9 @@
 //! Whether a call can be decided in the region, and what its leader learns from calls.
 
+use std::ops::Bound;
 use std::time::Instant;
 
-use purser_ledger::{AccountName, Mode, OnExpiry};
+use purser_ledger::{Account, AccountName, Item, Mode, OnExpiry, Operation};
 use purser_types::{Credits, Generation, IdempotencyKey, Owner, Region};
 
 use super::Outpost;
@@ -82,6 +83,28 @@ impl Outpost {
         expected <= answered
     }
 
+    /// Whether an allocation's lease lets it decide about something that was made under it: what was set
+    /// aside in time may be taken for as long as the hold lives, and whatever takes more is new. Its leader
+    /// tells.
+    pub(crate) fn has_time_for(
+        &self,
+        account: &AccountName,
+        generation: Generation,
+        item: &Item,
+    ) -> bool {
+        let now = self.group.now();
+        let needs_lease = self.group.view(|ledger, _| {
+            let book = ledger.spendable(account).filter(|it| it.owner().generation == generation);
+            let book = book.filter(|it| it.heard_on_expiry() == Some(OnExpiry::TakeBack));
+            book.is_some_and(|book| {
+                let is_known =
+                    || item.context.key.as_ref().is_some_and(|it| book.knows_key(it, now));
+                takes_anew(book, &item.operation) && !is_known()
+            })
+        });
+        !needs_lease || !self.leads() || self.has_lease(self.notes().get(account), generation)
+    }
+
     fn has_lease(&self, known: Option<&AccountNotes>, generation: Generation) -> bool {
         let until = known.and_then(|known| known.books.get(&generation)?.lease_until);
         until.is_some_and(|until| self.now() < until)
@@ -158,5 +181,20 @@ impl Outpost {
     /// The account's allocation here of this generation.
     pub(crate) fn owner_of(&self, generation: Generation) -> Owner {
         self.owner(generation)
+    }
+}
+
+/// Whether an operation about a hold or charge takes more than was set aside for it.
+fn takes_anew(book: &Account, operation: &Operation) -> bool {
+    match operation {
+        Operation::Capture(capture) => {
+            let mut live = book.holds_from(Bound::Included(&capture.hold));
+            let held = live.next().filter(|hold| hold.number == capture.hold);
+            // One that has ended has nothing left.
+            let held = held.map(|hold| hold.held).unwrap_or_default();
+            capture.amount.is_some_and(|amount| held < amount)
+        }
+        Operation::Extend(_) | Operation::Reclaim(_) => true,
+        _ => false,
     }
 }
