@@ -23,6 +23,8 @@
 //! - A standby is promotable only by the word of the home that it follows, under that home's epoch:
 //!   whoever becomes home starts without a promotable standby.
 //!
+//! [`standby`] has the rules by which a home says so.
+//!
 //! Not here: credits and accounts (whether a destination has the whole log, how much is quarantined,
 //! what a tail is worth: all that is the ledger's), Raft, clocks, sockets, and who proposes a step.
 
@@ -36,6 +38,7 @@ mod refusal;
 mod regions;
 mod shared;
 mod snapshot;
+pub mod standby;
 mod tenant;
 
 pub use cache::{AsOf, Cache};

@@ -9,7 +9,7 @@ use minicbor::{Decode, Decoder, Encode, Encoder};
 ///
 /// A record is copied whenever a neighbor in its leaf changes; so its lists must copy without
 /// touching the heap.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Shared<T>(Arc<[T]>);
 
 impl<T> Shared<T> {

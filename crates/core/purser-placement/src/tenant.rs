@@ -15,7 +15,7 @@ use crate::regions::Regions;
 use crate::shared::Shared;
 
 /// Who is home of a tenant, under which epoch, and what stands by.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
 pub struct TenantPlacement {
     /// The region whose ledger decides.
     #[n(0)]
@@ -44,7 +44,7 @@ pub struct TenantPlacement {
 }
 
 /// How an epoch began.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
 #[cbor(index_only)]
 pub enum Beginning {
     /// The tenant was opened: epoch 1.
@@ -62,7 +62,7 @@ pub enum Beginning {
 }
 
 /// Where a tenant stands.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
 pub enum PlacementState {
     /// Nothing is under way.
     #[n(0)]
@@ -85,7 +85,7 @@ pub enum PlacementState {
 }
 
 /// An old home from which a tenant was failed over, and whose last entries may be unknown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
 pub struct Tail {
     /// The old home.
     #[n(0)]
@@ -97,7 +97,7 @@ pub struct Tail {
 }
 
 /// A region that follows the home.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
 pub struct Standby {
     /// The region.
     #[n(0)]

@@ -51,7 +51,7 @@ pub use clock::{Clock, ClockVerdict, SystemClock, TOLERANCE_MICROS, judge};
 pub use error::{AcknowledgeError, ChangeError, OpenError, ProposeError, ReadError, StopReason};
 pub use group::{Group, Whole, WholeError};
 pub use history::GroupHistory;
-pub use host::Host;
+pub use host::{Hearing, Host, Leading};
 pub use ids::{ClusterId, ClusterIdError, GroupId, NodeId};
 pub use network::{CallError, CallHandler, Cut, PeerCalls, PeerSwitch};
 pub use settings::{GroupSettings, HostSettings, RaftTimings, WalSettings};

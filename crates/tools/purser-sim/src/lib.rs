@@ -14,5 +14,6 @@ pub mod demand;
 pub mod homes;
 pub mod model;
 pub mod site;
+pub mod standbys;
 pub mod story;
 pub mod world;

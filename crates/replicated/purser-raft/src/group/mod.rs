@@ -17,6 +17,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::clock::{self, ClockVerdict};
 use crate::error::{AcknowledgeError, ChangeError, ProposeError, ReadError, StopReason};
 use crate::history::GroupHistory;
+use crate::host::Leading;
 use crate::ids::{GroupId, NodeId};
 use crate::proposer::{Proposer, Queue, queue};
 use crate::raft::state_machine::HostedMachine;
@@ -125,6 +126,13 @@ impl<M: Machine> Group<M> {
     /// Whether this node leads.
     pub fn is_leading(&self) -> bool {
         self.core.not_leader().is_none()
+    }
+
+    /// Takes entries of this leader from now on, in a group that was opened with
+    /// [`Hearing::Only`](crate::Hearing::Only). Refuses one that has led before the one that is heard. Whether
+    /// it is heard.
+    pub fn hear(&self, leader: Leading) -> bool {
+        self.core.ports.hear(self.core.id, leader)
     }
 
     /// The term in which this node leads; `None` if it does not.

@@ -11,7 +11,7 @@ use crate::error::{OpenError, StopReason};
 use crate::group::Group;
 use crate::group::core::GroupCore;
 use crate::group::replicas::Acknowledgments;
-use crate::ids::GroupId;
+use crate::ids::{GroupId, NodeId};
 use crate::network::server::GroupPort;
 use crate::proposer::ProposerCounters;
 use crate::raft::Raft;
@@ -41,26 +41,15 @@ impl Host {
         initial: M,
         settings: GroupSettings,
     ) -> Result<Group<M>, OpenError> {
-        self.open_hearing(id, initial, settings, Hearing::Members).await
+        self.group_hearing(id, initial, (settings, Hearing::Members)).await
     }
 
-    /// Opens a group like [`Host::group`] that hears no other member, so that it stays as it is on disk:
-    /// to be [shut down](Group::shutdown) and [read to its end](Group::whole).
-    pub async fn deaf_group<M: Machine>(
+    /// Opens a group like [`Host::group`] that takes entries only of some.
+    pub async fn group_hearing<M: Machine>(
         &self,
         id: GroupId,
         initial: M,
-        settings: GroupSettings,
-    ) -> Result<Group<M>, OpenError> {
-        self.open_hearing(id, initial, settings, Hearing::Nobody).await
-    }
-
-    async fn open_hearing<M: Machine>(
-        &self,
-        id: GroupId,
-        initial: M,
-        settings: GroupSettings,
-        hearing: Hearing,
+        (settings, hearing): (GroupSettings, Hearing),
     ) -> Result<Group<M>, OpenError> {
         let inner = &self.inner;
         let opening = Arc::new(inner.registry.reserve(id)?);
@@ -76,13 +65,36 @@ impl Host {
     }
 }
 
-/// Whose messages a group takes.
+/// Whose entries a group takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Hearing {
-    /// Those of all members.
+pub enum Hearing {
+    /// Those of whoever leads.
     Members,
-    /// None.
+    /// Those of one leader, until [`Group::hear`] names the next. Whoever leads in his own eyes, but is not
+    /// named, is told nothing of what this node has.
+    Only(Leading),
+    /// None at all, so that the group stays as it is on disk: to be [shut down](Group::shutdown) and
+    /// [read to its end](Group::whole).
     Nobody,
+}
+
+impl Hearing {
+    /// The only leader that is heard, if it is one.
+    const fn only(self) -> Option<Leading> {
+        match self {
+            Self::Only(leader) => Some(leader),
+            Self::Members | Self::Nobody => None,
+        }
+    }
+}
+
+/// Who leads in which term.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Leading {
+    /// The term.
+    pub term: u64,
+    /// The leader. Of several in one term, the one with the highest number is the last.
+    pub node: NodeId,
 }
 
 impl Inner {
@@ -139,11 +151,12 @@ impl Inner {
             }
         };
         let incoming = Arc::new(Incoming::new(Arc::clone(&stored.snapshots)));
-        if hearing == Hearing::Members {
+        if hearing != Hearing::Nobody {
             let (raft, stop) = (raft.clone(), stop.clone());
             let (incoming, history) = (Arc::clone(&incoming), history.clone());
             let step_timeout = timings.snapshot_step;
-            self.ports.insert(id, GroupPort { raft, stop, incoming, history, step_timeout });
+            let heard = hearing.only();
+            self.ports.insert(id, GroupPort { raft, stop, incoming, history, step_timeout, heard });
         }
         Ok(Arc::new(GroupCore {
             id,

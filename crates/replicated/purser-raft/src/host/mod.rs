@@ -33,6 +33,7 @@ use crate::tasks::{Stop, Tasks};
 use crate::wal::{RecoveredGroup, Wal};
 
 use folder::{disk_error, open_folder};
+pub use groups::{Hearing, Leading};
 pub(crate) use registry::Registration;
 use registry::Registry;
 

@@ -16,9 +16,10 @@ use tokio::time::timeout;
 
 use crate::codec::Encoder;
 use crate::history::GroupHistory;
+use crate::host::Leading;
 use crate::ids::{ClusterId, GroupId, NodeId};
 use crate::raft::Raft;
-use crate::raft::types::TypeConfig;
+use crate::raft::types::{LeaderId, TypeConfig, Vote};
 use crate::snapshot::incoming::Incoming;
 use crate::tasks::{Stop, Tasks};
 
@@ -59,6 +60,19 @@ pub(crate) struct GroupPort {
     pub(crate) incoming: Arc<Incoming>,
     pub(crate) history: GroupHistory,
     pub(crate) step_timeout: Duration,
+    /// The only leader whose entries are taken; those of any, if nothing.
+    pub(crate) heard: Option<Leading>,
+}
+
+/// What a leader is told whose entries are not taken.
+pub(crate) const NOT_HEARD: &str = "another leader is heard here";
+
+impl GroupPort {
+    /// Whether entries of a leader are taken.
+    pub(crate) fn hears(&self, vote: &Vote) -> bool {
+        let LeaderId { term, node_id: node } = vote.leader_id;
+        self.heard.is_none_or(|heard| heard == Leading { term, node })
+    }
 }
 
 /// The groups that are open, by id.
@@ -74,6 +88,14 @@ impl Ports {
 
     pub(crate) fn remove(&self, group: GroupId) {
         self.groups.write().unwrap_or_else(PoisonError::into_inner).remove(&group);
+    }
+
+    /// Has a group take entries of this leader, in place of one that led before. Whether it does now.
+    pub(crate) fn hear(&self, group: GroupId, leader: Leading) -> bool {
+        let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(port) = groups.get_mut(&group) else { return false };
+        port.heard = port.heard.map(|heard| heard.max(leader));
+        port.heard.is_none_or(|heard| heard == leader)
     }
 
     pub(crate) fn get(&self, group: GroupId) -> Option<GroupPort> {
@@ -218,7 +240,7 @@ impl Server {
                     let permit = Arc::clone(&permits).acquire_owned().await;
                     self.tasks.spawn(async move {
                         let _permit = permit;
-                        let outcome = carry_out(&port.raft, request).await;
+                        let outcome = carry_out(&port, request).await;
                         // The connection may be gone, and with it whoever asked.
                         drop(answers.send(answer(number, outcome)).await);
                     });
@@ -245,6 +267,9 @@ impl Server {
         let (id, body) = request.body.split_first_chunk::<8>().ok_or(io::ErrorKind::InvalidData)?;
         let id = u64::from_le_bytes(*id);
         let append = decode_append(&request.body.slice_ref(body))?;
+        if !port.hears(&append.vote) {
+            return Ok(Some(NOT_HEARD));
+        }
         let is_current = streams.get(&request.group).is_some_and(|stream| stream.id == id);
         if !is_current {
             let (appends, queued) = mpsc::channel(APPENDS_QUEUED_MAX);
@@ -289,12 +314,15 @@ async fn run_stream(raft: Raft, appends: mpsc::Receiver<Numbered>, answers: Answ
     }
 }
 
-async fn carry_out(raft: &Raft, request: Request) -> Result<Vec<u8>, String> {
-    let body: &Bytes = &request.body;
+async fn carry_out(port: &GroupPort, request: Request) -> Result<Vec<u8>, String> {
+    let (raft, body): (&Raft, &Bytes) = (&port.raft, &request.body);
     let malformed = |error: crate::codec::Malformed| error.to_string();
     match request.kind {
         RequestKind::Append => {
             let append = decode_append(body).map_err(malformed)?;
+            if !port.hears(&append.vote) {
+                return Err(NOT_HEARD.to_owned());
+            }
             let last = append.entries.last().map(|entry| entry.log_id).or(append.prev_log_id);
             let prev = append.prev_log_id;
             let response = raft.append_entries(append).await.map_err(|error| error.to_string())?;

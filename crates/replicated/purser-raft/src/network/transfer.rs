@@ -34,7 +34,7 @@ use crate::snapshot::incoming::{IncomingFile, SnapshotData, Spool};
 
 use super::frame;
 use super::messages::{Meta, answer, decode_answer, decode_vote, encode_vote};
-use super::server::{GroupPort, Ports};
+use super::server::{GroupPort, NOT_HEARD, Ports};
 use super::switch::PeerSwitch;
 
 /// Bytes of a part.
@@ -158,6 +158,9 @@ pub(super) async fn receive(
         let refusal = Err(format!("group {group} is not open here"));
         return frame::write(&mut stream, &answer(0, refusal)).await;
     };
+    if !port.hears(&vote) {
+        return frame::write(&mut stream, &answer(0, Err(NOT_HEARD.to_owned()))).await;
+    }
     let taking = async {
         match take(&port, switch, peer, &mut stream).await {
             Ok(data) => install(&port, vote, data).await,

@@ -83,6 +83,12 @@ impl Known {
         self.apply(Changes { after, through: after, latest, changes: vec![change] });
     }
 
+    /// Up to which change everything is known. Where to go on is no such place: a tenant that has changed
+    /// since a page was made is in a later one, with a change that the page had reached before.
+    pub(super) fn as_of(&self) -> ChangeNumber {
+        self.look(Cache::as_of)
+    }
+
     /// The tenants that have moved, are about to, or have lost a home.
     pub(super) fn moves(&self) -> Vec<TenantId> {
         self.lists().all.iter().cloned().collect()
@@ -126,4 +132,43 @@ fn change_of(cache: &Cache, tenant: &TenantId) -> Option<ChangeNumber> {
 /// Whether a tenant may have accounts elsewhere than at its home, or accounts that have stopped.
 fn has_moved(placement: &TenantPlacement) -> bool {
     placement.epoch > FIRST_EPOCH || placement.state != PlacementState::Settled
+}
+
+#[cfg(test)]
+mod tests {
+    use purser_placement::{Beginning, Shared};
+    use purser_types::Region;
+
+    use super::*;
+
+    fn opened(name: &str, change: u64) -> Change {
+        let placement = TenantPlacement {
+            home: Region::parse("us").unwrap(),
+            epoch: FIRST_EPOCH,
+            beginning: Beginning::Opened,
+            state: PlacementState::Settled,
+            standbys: Shared::from_iter([]),
+            change: ChangeNumber(change),
+            failed_over: ChangeNumber::NONE,
+        };
+        Change::Tenant { tenant: TenantId::parse(name).unwrap(), placement }
+    }
+
+    /// Who takes it for known would not wait for a standby, or not drop it, of a tenant that it lacks.
+    #[test]
+    fn a_node_in_the_middle_of_the_pages_does_not_know_what_they_have_passed_over() {
+        let known = Known::new();
+        let page = |after, through, change| Changes {
+            after: ChangeNumber(after),
+            through: ChangeNumber(through),
+            latest: ChangeNumber(3),
+            changes: vec![change],
+        };
+        // Another tenant was opened as change 1 and changed as 3, so it is in no page up to 2.
+        known.apply(page(0, 2, opened("beta", 2)));
+        assert_eq!(known.look(Cache::cursor), ChangeNumber(2));
+        assert_eq!(known.as_of(), ChangeNumber::NONE);
+        known.apply(page(2, 3, opened("acme", 3)));
+        assert_eq!(known.as_of(), ChangeNumber(3));
+    }
 }

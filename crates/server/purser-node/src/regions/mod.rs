@@ -33,7 +33,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use purser_ledger::{AccountName, Answer, Ledger, Receipt, Rejection};
-use purser_raft::{CallHandler, Group, Host, NodeId, PeerCalls, ProposeError};
+use purser_raft::{CallHandler, Group, Host, Leading, NodeId, PeerCalls, ProposeError};
 use purser_types::Region;
 use tokio_util::sync::CancellationToken;
 
@@ -237,8 +237,11 @@ impl Regions {
             Answered::Standby(if is_so { StandbyAnswer::Yes } else { StandbyAnswer::No })
         };
         match ask {
-            StandbyAsk::Follow { home, shard, placed } => match &self.replicas {
-                Some(replicas) => replicas.follow((home, Shard(shard)), placed).await,
+            StandbyAsk::Follow { home, shard, placed, term, leader } => match &self.replicas {
+                Some(replicas) => {
+                    let leader = Leading { term, node: NodeId(leader) };
+                    replicas.follow((home, Shard(shard)), placed, leader).await
+                }
                 None => said(false),
             },
             StandbyAsk::Promise { shard, standby, placed } => match self.watch_of(Shard(shard)) {

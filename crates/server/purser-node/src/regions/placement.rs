@@ -246,8 +246,8 @@ impl Directory {
     }
 
     /// Up to which change everything is known.
-    pub(crate) fn cursor(&self) -> ChangeNumber {
-        self.known.look(Cache::cursor)
+    pub(crate) fn as_of(&self) -> ChangeNumber {
+        self.known.as_of()
     }
 
     /// Learns everything that the group knew when this was called.
@@ -258,7 +258,7 @@ impl Directory {
         };
         loop {
             self.follow_once().await;
-            if latest <= self.cursor() {
+            if latest <= self.as_of() {
                 self.is_confirmed.store(true, Ordering::Release);
                 return Ok(());
             }

@@ -13,9 +13,10 @@ use crate::clock::SystemClock;
 use crate::disk::RealDisk;
 use crate::error::{OpenError, StopReason};
 use crate::group::Group;
-use crate::host::Host;
+use crate::host::{Hearing, Host, Leading};
 use crate::ids::{GroupId, NodeId};
 use crate::network::PeerSwitch;
+use crate::raft::types::Vote;
 use crate::settings::{GroupSettings, HostSettings, RaftTimings, WalSettings};
 
 const GROUP: GroupId = GroupId(1);
@@ -122,4 +123,26 @@ async fn a_node_that_ends_opens_no_group() {
     let host = host(dir.path()).await.unwrap();
     host.shutdown(deadline()).await;
     assert!(matches!(group(&host).await, Err(OpenError::Start(_))));
+}
+
+/// In their own eyes others may lead as well, and would take what they hear for this node's word that all
+/// is safe.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_group_that_hears_one_leader_hears_no_other_before_that_one_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = host(dir.path()).await.unwrap();
+    let leader = |term, node| Leading { term, node: NodeId(node) };
+    let settings = (GroupSettings::SMALL, Hearing::Only(leader(5, 2)));
+    let group = host.group_hearing(GROUP, Idle, settings).await.unwrap();
+    let heard = || {
+        let port = group.core.ports.get(GROUP).unwrap();
+        let all = [(4, 3), (5, 1), (5, 2), (6, 1)];
+        all.map(|(term, node)| port.hears(&Vote::new_committed(term, NodeId(node))))
+    };
+    assert_eq!(heard(), [false, false, true, false]);
+    assert!(!group.hear(leader(5, 1)), "it has led before");
+    assert_eq!(heard(), [false, false, true, false]);
+    assert!(group.hear(leader(6, 1)));
+    assert_eq!(heard(), [false, false, false, true]);
+    host.shutdown(deadline()).await;
 }

@@ -5,18 +5,16 @@
 //!       └──────── Placement ── one shard gives it up ──────▲
 //! ```
 //!
-//! Tenants that are asked for are those that were known before the shards promised: whoever is opened or
-//! dropped later has a later change, and is refused.
+//! Whom it asks for, and what it may say, is decided in `purser_placement::standby`.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use futures_util::future::{join_all, try_join_all};
-use purser_placement::{
-    Beginning, ChangeNumber, Command, Operation, Refusal, Request, TenantPlacement,
-};
+use purser_placement::standby::{Dropping, Kept, TakingIn};
+use purser_placement::{ChangeNumber, Command, Operation, Refusal, Request, TenantPlacement};
 use purser_raft::Role;
-use purser_types::{Epoch, Region, TenantId};
+use purser_types::{Region, TenantId};
 use tokio::sync::Mutex;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
@@ -50,31 +48,11 @@ pub(in crate::regions) struct Keeper {
     kept: BTreeMap<Region, Mutex<Kept>>,
 }
 
-/// What the leader of a term knows.
-#[derive(Debug, Default)]
-struct Kept {
-    term: u64,
-    /// Whether no tenant can be promotable: this leader has dropped all of them, and asked for none since.
-    is_clear: bool,
-    /// Up to where Placement was looked through to the end.
-    seen: Option<ChangeNumber>,
-    /// The tenants that came to this region and are at home here, of those that are to be promotable.
-    at_home: BTreeMap<TenantId, Epoch>,
-}
-
 impl Keeper {
     pub(in crate::regions) fn new(plan: Plan, home: Region) -> Self {
         let standbys = plan.standbys_of(home);
         let kept = standbys.into_iter().map(|standby| (standby, Mutex::default())).collect();
         Self { plan, kept }
-    }
-}
-
-impl Kept {
-    fn begin(&mut self, term: u64) {
-        if self.term != term {
-            *self = Self { term, ..Self::default() };
-        }
     }
 }
 
@@ -111,36 +89,26 @@ impl Regions {
 
     /// Makes promotable whoever is not, if all shards promise.
     async fn take_in(&self, standby: Region, kept: &mut Kept) -> Result<(), DirectoryError> {
-        let cursor = self.directory.cursor();
-        if kept.seen == Some(cursor) {
+        let as_of = self.directory.as_of();
+        if kept.has_seen(as_of) {
             return Ok(());
         }
         self.mend_plan().await?;
         let own = self.links.own();
         // Order matters: tenants are looked for before this node is known to lead, and before the shards
-        // promise. Whoever leads later drops all of them before it says that none is promotable.
-        let lacking = self.directory.tenants(|_, placement| {
-            let mut standbys = placement.standbys.iter();
-            let lacks = standbys.any(|known| known.region == standby && !known.promotable);
-            placement.home == own && lacks && !placement.is_moving()
-        });
+        // promise.
+        let lacking =
+            self.directory.tenants(|_, placement| TakingIn::lacks(own, standby, placement));
         if lacking.is_empty() {
-            kept.seen = Some(cursor);
-            kept.at_home.clear();
+            kept.note_seen(as_of);
             return Ok(());
         }
-        let lacking = self.at_home(lacking, kept).await;
-        if lacking.is_empty() {
+        self.look_for_homes(&lacking, kept).await;
+        let Some(taking_in) = TakingIn::of(standby, lacking, kept) else { return Ok(()) };
+        if !self.leads_first().await || !self.all_promise(standby, taking_in.placed()).await {
             return Ok(());
         }
-        let newest = lacking.iter().map(|(_, placement)| placement.change).max();
-        let placed = newest.unwrap_or(ChangeNumber::NONE);
-        if !self.leads_first().await || !self.all_promise(standby, placed).await {
-            return Ok(());
-        }
-        kept.is_clear = false;
-        let asked = lacking.into_iter().map(|known| set_standby(known, (standby, true)));
-        let asked: Vec<Request> = asked.collect();
+        let asked = taking_in.ask(kept);
         let count = asked.len();
         let refused = self.change_all(asked, soon).await?;
         let (taken_in, refused) = (count.saturating_sub(refused.len()), refused.len());
@@ -150,27 +118,17 @@ impl Regions {
         Ok(())
     }
 
-    /// Those of the tenants that are at home here, and not on their way to here: what follows this region
-    /// lacks the others.
-    async fn at_home(
-        &self,
-        lacking: Vec<(TenantId, TenantPlacement)>,
-        kept: &mut Kept,
-    ) -> Vec<(TenantId, TenantPlacement)> {
-        let has_come = |placement: &TenantPlacement| {
-            matches!(placement.beginning, Beginning::Moved | Beginning::FailedOver)
-        };
-        let is_known = |kept: &Kept, (tenant, placement): &(TenantId, TenantPlacement)| {
-            !has_come(placement) || kept.at_home.get(tenant) == Some(&placement.epoch)
-        };
-        let unknown = lacking.iter().filter(|it| !is_known(kept, it)).take(LOOKED_AT_ONCE);
+    /// Learns which of the tenants are at home here, of those that came to this region.
+    async fn look_for_homes(&self, lacking: &[(TenantId, TenantPlacement)], kept: &mut Kept) {
+        let unknown = lacking.iter().filter(|known| !kept.is_at_home(known)).take(LOOKED_AT_ONCE);
         let looking = unknown.map(|(tenant, placement)| async move {
             let is_home = self.is_home_as_placed(tenant, placement).await.unwrap_or(false);
             is_home.then(|| (tenant.clone(), placement.epoch))
         });
         let found = join_all(looking).await;
-        kept.at_home.extend(found.into_iter().flatten());
-        lacking.into_iter().filter(|it| is_known(kept, it)).collect()
+        for (tenant, epoch) in found.into_iter().flatten() {
+            kept.note_at_home(tenant, epoch);
+        }
     }
 
     /// Whether this node leads the region's first shard, as its others confirm.
@@ -247,44 +205,32 @@ impl Regions {
         };
         let mut kept = kept.lock().await;
         kept.begin(term);
-        // Order matters: it leads after it has looked, so nobody else asks for a tenant on the strength of
-        // what it has seen since.
-        let is_clear = kept.is_clear && self.leads_first().await;
-        let dropped = if is_clear && group.leading_term() == Some(term) {
-            Ok(())
-        } else {
-            self.drop_all(standby).await
-        };
-        kept.seen = None;
+        // Order matters: it is known to lead after it has looked.
+        let is_clear = kept.is_clear(Some(term))
+            && self.leads_first().await
+            && kept.is_clear(group.leading_term());
+        let dropped = if is_clear { Ok(()) } else { self.drop_all(standby).await };
+        kept.note_dropping();
         match dropped {
             Ok(()) => {
-                kept.is_clear = true;
+                kept.note_dropped();
                 Answered::Standby(StandbyAnswer::Yes)
             }
             Err(error) => Answered::NotNow { reason: chain(&error) },
         }
     }
 
-    /// Drops all tenants of this home, promotable or not, until none is promotable: one of them may have
-    /// begun another epoch meanwhile, because its move was given up.
+    /// Drops all tenants of this home, promotable or not, until none is promotable.
     async fn drop_all(&self, standby: Region) -> Result<(), DirectoryError> {
         self.directory.confirm(soon()).await?;
-        let own = self.links.own();
-        let mut followed = self.directory.tenants(|_, placement| {
-            placement.home == own && placement.standbys.iter().any(|it| it.region == standby)
-        });
-        while !followed.is_empty() {
-            let asked = followed.into_iter().map(|known| set_standby(known, (standby, false)));
-            for refusal in self.change_all(asked.collect(), soon).await? {
-                match refusal {
-                    // What it is now was learned with that.
-                    Refusal::Fenced | Refusal::NotStandby(_) | Refusal::TenantUnknown => (),
-                    refusal => return Err(DirectoryError::Refused(refusal)),
-                }
+        let dropping = Dropping { own: self.links.own(), standby };
+        let mut left = self.directory.tenants(|_, placement| dropping.is_followed(placement));
+        while !left.is_empty() {
+            let refused = self.change_all(dropping.ask(left), soon).await?;
+            if let Some(refusal) = refused.iter().find(|it| !Dropping::goes_on_after(it)) {
+                return Err(DirectoryError::Refused(*refusal));
             }
-            followed = self.directory.tenants(|_, placement| {
-                placement.home == own && placement.is_promotable_to(standby)
-            });
+            left = self.directory.tenants(|_, placement| dropping.is_left(placement));
         }
         tracing::warn!(%standby, "a standby is dropped: it takes over for nobody");
         Ok(())
@@ -324,13 +270,4 @@ impl Regions {
 
 fn soon() -> Instant {
     Instant::now() + PATIENCE
-}
-
-/// Asks for a tenant, as it was seen, to be promotable to a standby, or not to be.
-fn set_standby(
-    (tenant, placement): (TenantId, TenantPlacement),
-    (region, promotable): (Region, bool),
-) -> Request {
-    let TenantPlacement { epoch, change: seen, .. } = placement;
-    Request { tenant, operation: Operation::SetStandby { epoch, seen, region, promotable } }
 }

@@ -23,6 +23,14 @@ pub(crate) enum StandbyAsk {
         /// before that something has happened.
         #[n(2)]
         placed: ChangeNumber,
+        /// The term in which it leads.
+        #[n(3)]
+        #[cbor(default)]
+        term: u64,
+        /// Its node.
+        #[n(4)]
+        #[cbor(default)]
+        leader: u64,
     },
     /// From the keeper to a shard's leader of its region: does it follow you, with all that you have, and
     /// will you wait for it until you have told me otherwise?

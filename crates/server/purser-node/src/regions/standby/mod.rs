@@ -9,18 +9,10 @@
 //!                                         └ all shards follow again ─────▶ Placement: promotable
 //! ```
 //!
-//! What carries this:
+//! By which rules: [`purser_placement::standby`], where each step is decided without a clock or a socket. Here
+//! is what asks, waits and reads the clock.
 //!
-//! - A leader waits for every standby that it has not itself seen dropped, for whichever tenant Placement
-//!   may have it stand by as far as the leader knows. A new leader begins with all of them.
-//! - A tenant becomes promotable when all shards' leaders have promised that: each leads, knows Placement as
-//!   far as whoever asks, and has no drop under way.
-//! - A drop is a change of Placement, so whoever asks for a standby back on the strength of what a shard
-//!   said before comes too late.
-//! - An acknowledgment counts only of a standby that has said, in this leader's term, that it follows
-//!   somebody who knows of every fail-over that it has served. A standby that takes over stops following
-//!   first. So an old home that is alive is never told that what it decides then is safe.
-//! - What is acknowledged may be answered, so whoever takes over applies all of its log (`Group::whole`).
+//! What is acknowledged may be answered, so whoever takes over applies all of its log (`Group::whole`).
 //!
 //! Not here: what X is and which entries count (`purser_ledger::Unacknowledged`); taking over
 //! (`moving::promoting`).

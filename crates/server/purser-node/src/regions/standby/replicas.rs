@@ -8,8 +8,9 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use purser_ledger::Ledger;
+use purser_placement::standby::may_follow;
 use purser_placement::{Beginning, ChangeNumber, TenantPlacement};
-use purser_raft::{Group, GroupId, GroupSettings, Host, Role, Whole};
+use purser_raft::{Group, GroupId, GroupSettings, Hearing, Host, Leading, Role, Whole};
 use purser_types::{Region, TenantId};
 use tokio::sync::Mutex;
 
@@ -114,36 +115,37 @@ impl Replicas {
         &self,
         (home, shard): (Region, Shard),
         placed: ChangeNumber,
+        leader: Leading,
     ) -> Answered {
         let no = Answered::Standby(StandbyAnswer::No);
         let Some((id, replica)) = self.replica(home, shard) else { return no };
-        // What this node did before it was started, Placement knows.
-        if !self.directory.is_confirmed() {
-            return no;
-        }
         let mut replica = replica.lock().await;
-        // Order matters: looked at with the replica in hand, so that nothing is taken over meanwhile.
-        if placed < self.directory.failed_over() {
+        // Order matters: looked at with the replica in hand, so that nothing is taken over meanwhile. What
+        // this node did before it was started, Placement knows.
+        let is_confirmed = self.directory.is_confirmed();
+        let failed_over = is_confirmed.then(|| self.directory.failed_over());
+        if !may_follow(placed, failed_over) {
             return no;
         }
         match &replica.state {
-            Held::Follows(group) if group.status().role != Role::Stopped => (),
+            Held::Follows(group) if group.status().role != Role::Stopped => {
+                return if group.hear(leader) { Answered::Standby(StandbyAnswer::Yes) } else { no };
+            }
             Held::Frozen(_, asked) if asked.elapsed() < FROZEN_FOR => return no,
-            Held::Follows(_) | Held::Frozen(..) | Held::Closed => match self.open(id).await {
-                Ok(group) => replica.state = Held::Follows(group),
-                Err(reason) => return Answered::NotNow { reason },
-            },
+            Held::Follows(_) | Held::Frozen(..) | Held::Closed => {
+                match self.open(id, Hearing::Only(leader)).await {
+                    Ok(group) => replica.state = Held::Follows(group),
+                    Err(reason) => return Answered::NotNow { reason },
+                }
+            }
         }
         Answered::Standby(StandbyAnswer::Yes)
     }
 
-    async fn open(&self, id: GroupId) -> Result<Group<Ledger>, String> {
-        let opened = self.host.group(id, Ledger::default(), self.group).await;
-        opened.map_err(|error| chain(&error))
-    }
-
-    async fn open_deaf(&self, id: GroupId) -> Result<Group<Ledger>, NotFrozen> {
-        let opened = self.host.deaf_group(id, Ledger::default(), self.group).await;
+    /// Opens a replica. It hears only a leader that has asked to be followed since: another one was not asked
+    /// what it knows of the fail-overs that this replica has served.
+    async fn open(&self, id: GroupId, hearing: Hearing) -> Result<Group<Ledger>, String> {
+        let opened = self.host.group_hearing(id, Ledger::default(), (self.group, hearing)).await;
         opened.map_err(|error| chain(&error))
     }
 
@@ -170,7 +172,7 @@ impl Replicas {
             Held::Follows(group) => group.clone(),
             // What it would be sent from here on may be of somebody who does not know that the tenants that
             // were taken over before have another home.
-            Held::Closed | Held::Frozen(..) => self.open_deaf(id).await?,
+            Held::Closed | Held::Frozen(..) => self.open(id, Hearing::Nobody).await?,
         };
         group.shutdown(Instant::now() + PATIENCE).await;
         replica.state = Held::Closed;

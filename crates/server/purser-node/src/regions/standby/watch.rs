@@ -2,15 +2,19 @@
 //!
 //! - R1: what home decides is answered, and a voucher leaves, only when every promotable standby has it.
 //! - R6: but for calls whose sum stays within X.
+//!
+//! Here is what waits, asks and reads the clock; what follows from it is decided in
+//! `purser_placement::standby`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use purser_ledger::{AccountName, Ledger, Outcome};
-use purser_placement::{Beginning, ChangeNumber, TenantPlacement};
-use purser_raft::{Group, NodeId};
-use purser_types::{Epoch, Region, TenantId};
+use purser_placement::ChangeNumber;
+use purser_placement::standby::{Fenced, Following, Look, Need, Pace, Step, Watched, check_home};
+use purser_raft::{Group, NodeId, Role};
+use purser_types::{Epoch, Region, Span, TenantId};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
@@ -43,8 +47,8 @@ pub(crate) struct Watch {
     /// The node of each standby that follows the shard.
     nodes: BTreeMap<Region, NodeId>,
     /// After how long a silent standby is dropped.
-    silence: Duration,
-    state: tokio::sync::watch::Sender<State>,
+    silence: Span,
+    state: tokio::sync::watch::Sender<Watched>,
     answerable: Mutex<Answerables>,
 }
 
@@ -55,37 +59,15 @@ struct Answerables {
     accounts: BTreeMap<AccountName, Answerable>,
 }
 
-/// What a leader knows in its term. Another term begins anew.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct State {
-    /// The term in which this node leads; nothing if it does not.
-    term: Option<u64>,
-    /// Whether all is known that Placement knew when the term had begun: so that a tenant without
-    /// standbys does not wait for any.
-    is_placed: bool,
-    /// What is known of each standby. One that is not named is not known to follow.
-    standbys: BTreeMap<Region, Following>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Following {
-    /// It is waited for, and what it acknowledges counts.
-    Acknowledges,
-    /// The same, but it is about to be dropped: nobody is told that it will be waited for.
-    Leaving,
-    /// No tenant can be promoted to it, and it is not waited for.
-    Dropped,
-}
-
 /// Why something is not to be told to anybody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NotSecured {
     /// A standby did not have it in time.
     #[error("a standby has not acknowledged it")]
     TooLate,
-    /// The account's home is elsewhere by now, which does not know of it.
-    #[error("the account has another home")]
-    Fenced,
+    /// The account's home is elsewhere by now.
+    #[error(transparent)]
+    Fenced(#[from] Fenced),
 }
 
 impl Watch {
@@ -104,7 +86,7 @@ impl Watch {
             links,
             directory,
             nodes: nodes.collect(),
-            silence,
+            silence: Span::from_micros(u64::try_from(silence.as_micros()).unwrap_or(u64::MAX)),
             state: tokio::sync::watch::Sender::default(),
             answerable: Mutex::default(),
         }
@@ -167,21 +149,22 @@ impl Watch {
         let mut state = self.state.subscribe();
         loop {
             let now = state.borrow_and_update().clone();
-            let following = match self.follows(&now, tenant, standby) {
-                Need::None => return,
-                Need::Acknowledged => true,
-                Need::Unsure => false,
-            };
+            let need = self.need(&now, tenant, standby);
             let acknowledged = async {
-                if following {
-                    return self.group.acknowledged(node, index, deadline).await.is_ok();
+                match need {
+                    Need::None => true,
+                    Need::Acknowledged => {
+                        let is_there = self.group.acknowledged(node, index, deadline).await.is_ok();
+                        // Order matters: the term is looked at after the acknowledgment, so it is of this
+                        // term.
+                        is_there && now.current(self.group.leading_term()).is_some()
+                    }
+                    Need::Unsure => std::future::pending().await,
                 }
-                std::future::pending().await
             };
             tokio::select! {
                 biased;
-                // Order matters: the term is looked at after the acknowledgment, so it is of this term.
-                is_there = acknowledged => if is_there && self.is_current(&now) { return },
+                is_secured = acknowledged => if is_secured { return },
                 // The sender is in this very value.
                 _ = state.changed() => continue,
             }
@@ -192,28 +175,9 @@ impl Watch {
         }
     }
 
-    /// Whether what is known is of the term in which this node leads now.
-    fn is_current(&self, state: &State) -> bool {
-        state.term.is_some() && state.term == self.group.leading_term()
-    }
-
-    fn follows(&self, state: &State, tenant: &TenantId, standby: Region) -> Need {
-        if !self.is_current(state) {
-            return Need::Unsure;
-        }
-        let following = state.standbys.get(&standby).copied();
-        if following == Some(Following::Dropped) {
-            return Need::None;
-        }
-        let known = self.directory.known_home(tenant).filter(|_| state.is_placed);
-        let has = |it: &TenantPlacement| it.standbys.iter().any(|one| one.region == standby);
-        if known.is_some_and(|known| !has(&known)) {
-            return Need::None;
-        }
-        match following {
-            Some(_) => Need::Acknowledged,
-            None => Need::Unsure,
-        }
+    fn need(&self, state: &Watched, tenant: &TenantId, standby: Region) -> Need {
+        let known = self.directory.known_home(tenant);
+        state.need(self.group.leading_term(), standby, known.as_ref())
     }
 
     /// The epoch under which an account decides here, or did until it has left.
@@ -224,14 +188,8 @@ impl Watch {
         })
     }
 
-    /// Refuses to tell what was decided under an epoch that ended with a lost home. What ended with a move
-    /// has been taken along.
-    fn check_home(&self, tenant: &TenantId, epoch: Option<Epoch>) -> Result<(), NotSecured> {
-        let Some(known) = self.directory.known_home(tenant) else { return Ok(()) };
-        let epoch = epoch.ok_or(NotSecured::Fenced)?;
-        let is_next = known.epoch == Epoch(epoch.0.saturating_add(1));
-        let is_lost = known.beginning == Beginning::FailedOver;
-        if known.epoch <= epoch || is_next && !is_lost { Ok(()) } else { Err(NotSecured::Fenced) }
+    fn check_home(&self, tenant: &TenantId, decided: Option<Epoch>) -> Result<(), NotSecured> {
+        Ok(check_home(self.directory.known_home(tenant).as_ref(), decided)?)
     }
 
     /// Whether all that was accepted counts under X and stays within it.
@@ -239,7 +197,7 @@ impl Watch {
         let state = self.state.borrow().clone();
         let mut nodes = Vec::new();
         for (standby, node) in &self.nodes {
-            match self.follows(&state, &account.tenant, *standby) {
+            match self.need(&state, &account.tenant, *standby) {
                 Need::None => (),
                 Need::Acknowledged => nodes.push(*node),
                 Need::Unsure => return false,
@@ -250,7 +208,7 @@ impl Watch {
         }
         let acknowledged = nodes.iter().map(|node| self.group.acknowledged_index(*node)).min();
         let acknowledged = acknowledged.flatten();
-        let Some(term) = state.term else { return false };
+        let Some(term) = state.current(self.group.leading_term()) else { return false };
         let mut answerable = self.answerable();
         if answerable.term != term {
             *answerable = Answerables { term, accounts: BTreeMap::new() };
@@ -281,18 +239,16 @@ impl Watch {
                 changed = status.changed() => if changed.is_err() { return },
                 _ = ticks.tick() => (),
             }
-            let term = self.group.leading_term();
-            if self.state.borrow().term != term {
-                self.state.send_replace(State { term, ..State::default() });
-            }
-            if term.is_some() && !self.state.borrow().is_placed {
+            let leading = self.group.leading_term();
+            self.state.send_if_modified(|state| state.begin(leading));
+            if let Some(term) = leading
+                && self.state.borrow().lacks_placement()
+            {
                 let deadline = Instant::now() + PATIENCE;
                 let confirming = self.directory.confirm(deadline);
-                let confirmed = tokio::time::timeout_at(deadline.into(), confirming).await;
-                self.state.send_if_modified(|state| {
-                    state.is_placed = matches!(confirmed, Ok(Ok(()))) && state.term == term;
-                    state.is_placed
-                });
+                if let Ok(Ok(())) = tokio::time::timeout_at(deadline.into(), confirming).await {
+                    self.state.send_if_modified(|state| state.note_placed(term));
+                }
             }
         }
     }
@@ -315,56 +271,48 @@ impl Watch {
                 _ = ticks.tick() => (),
             }
             let state = self.state.borrow().clone();
-            let Some(term) = state.term.filter(|_| self.is_current(&state)) else {
+            let Some(term) = state.current(self.group.leading_term()) else {
                 pace = Pace::default();
                 continue;
             };
-            // Order matters: what it is to have was there before it was asked.
-            let written = self.group.shown_index();
-            let is_there = self.have_follow(standby, node).await;
-            let acknowledged = self.group.acknowledged_index(node);
-            let following = state.standbys.get(&standby).copied();
-            let is_first = pace.is_new();
-            let has_all = is_there && acknowledged >= pace.wanted(written);
-            if has_all {
-                pace.restart(written);
-            }
-            let was_dropped = || state.is_placed && !regions.is_any_promotable(standby);
-            let is_over = match following {
-                // A new leader need not wait for what the one before has waited for.
-                None => pace.is_over(self.silence) || is_first && !is_there && was_dropped(),
-                Some(Following::Acknowledges) => pace.is_over(self.silence),
-                Some(Following::Leaving) => !is_there,
-                Some(Following::Dropped) => false,
-            };
-            let new = match following {
-                None | Some(Following::Leaving) if is_there && !is_over => Following::Acknowledges,
-                Some(Following::Dropped) if has_all => Following::Acknowledges,
-                _ if is_over => {
-                    // Order matters: from here on nothing is promised, so nobody takes the standby back while
-                    // it is dropped.
-                    if following.is_some() {
-                        self.note(term, standby, Following::Leaving);
-                    }
+            let look = self.look(term, standby, node).await;
+            let was_dropped = || state.is_placed() && !regions.is_any_promotable(standby);
+            let following = state.following(standby);
+            let new = match pace.step(following, (&look, self.silence), was_dropped) {
+                Step::Wait => continue,
+                Step::Note(following) => following,
+                Step::Drop => {
+                    // Order matters: from here on nothing is promised.
+                    self.note(standby, Following::Leaving, |state| {
+                        state.note_leaving(term, standby)
+                    });
                     let deadline = Instant::now() + DROP_PATIENCE;
-                    if !regions.have_dropped(standby, deadline).await {
+                    // Order matters: known after it was dropped, because a tenant may have been failed over
+                    // before, and what waits is told at once.
+                    if !regions.have_dropped(standby, deadline).await
+                        || self.directory.confirm(deadline).await.is_err()
+                    {
                         continue;
                     }
                     Following::Dropped
                 }
-                _ => continue,
             };
-            self.note(term, standby, new);
+            self.note(standby, new, |state| state.note(term, standby, new));
             pace = Pace::default();
         }
     }
 
-    fn note(&self, term: u64, standby: Region, following: Following) {
-        let is_news = self.state.send_if_modified(|state| {
-            let is_of_term = state.term == Some(term);
-            is_of_term && state.standbys.insert(standby, following) != Some(following)
-        });
-        if !is_news {
+    /// Asks a standby to follow, and looks at what it has.
+    async fn look(&self, term: u64, standby: Region, node: NodeId) -> Look {
+        // Order matters: what it is to have was there before it was asked.
+        let written = self.group.shown_index();
+        let follows = self.have_follow(term, standby, node).await;
+        let (at, acknowledged) = (self.links.clock().now(), self.group.acknowledged_index(node));
+        Look { at, written, follows, acknowledged }
+    }
+
+    fn note(&self, standby: Region, following: Following, note: impl FnOnce(&mut Watched) -> bool) {
+        if !self.state.send_if_modified(note) {
             return;
         }
         let Shard(shard) = self.shard;
@@ -380,8 +328,10 @@ impl Watch {
     }
 
     /// Asks a standby's node to follow, and consensus to send it entries. Whether it does.
-    async fn have_follow(&self, standby: Region, node: NodeId) -> bool {
+    async fn have_follow(&self, term: u64, standby: Region, node: NodeId) -> bool {
         let status = self.group.status();
+        let leads = status.role == Role::Leader && status.term == term;
+        let Some(leader) = status.leader.filter(|_| leads) else { return false };
         if !status.learners.contains(&node) {
             let added = self.group.add_learner(node, Instant::now() + PATIENCE).await;
             if let Err(error) = added {
@@ -390,8 +340,8 @@ impl Watch {
             }
         }
         let (Shard(shard), home) = (self.shard, self.links.own());
-        let placed = self.directory.cursor();
-        let ask = Ask::Standby(StandbyAsk::Follow { home, shard, placed });
+        let (placed, leader) = (self.directory.as_of(), leader.0);
+        let ask = Ask::Standby(StandbyAsk::Follow { home, shard, placed, term, leader });
         let deadline = Instant::now() + PATIENCE;
         match self.links.ask_any(vec![node], (standby, None), &ask, deadline).await {
             Ok(Answered::Standby(answer)) => answer == StandbyAnswer::Yes,
@@ -408,60 +358,17 @@ impl Watch {
     pub(in crate::regions) async fn promise(&self, standby: Region, placed: ChangeNumber) -> bool {
         let Some(node) = self.nodes.get(&standby) else { return false };
         // Order matters: it leads after it was asked, so whoever has led before knows nothing more.
-        if self.group.read_barrier(Instant::now() + PATIENCE).await.is_err()
-            || self.directory.cursor() < placed
-        {
+        if self.group.read_barrier(Instant::now() + PATIENCE).await.is_err() {
             return false;
         }
-        let mut seen = self.state.subscribe();
-        let state = seen.borrow_and_update().clone();
-        if state.standbys.get(&standby) != Some(&Following::Acknowledges) {
+        let (as_of, state) = (self.directory.as_of(), self.state.borrow().clone());
+        // Order matters: read after the state, so that what is answered from here on waits for the standby.
+        let written = self.group.shown_index();
+        let Some(promising) = state.promise(standby, (placed, as_of), written) else {
             return false;
-        }
-        // Order matters: what is answered from here on waits for the standby, so it has to have what there
-        // is now. The term is looked at last.
-        let Some(written) = self.group.shown_index() else { return false };
+        };
         let deadline = Instant::now() + PATIENCE;
-        self.group.acknowledged(*node, written, deadline).await.is_ok()
-            && !seen.has_changed().unwrap_or(true)
-            && self.is_current(&state)
+        self.group.acknowledged(*node, promising.written, deadline).await.is_ok()
+            && promising.holds(&self.state.borrow(), self.group.leading_term())
     }
-}
-
-/// Since when a standby lacks what.
-#[derive(Default)]
-struct Pace {
-    /// Since when it has not had all that there was then, and how much that was.
-    lacks: Option<(Instant, Option<u64>)>,
-}
-
-impl Pace {
-    /// What a standby is to have to count as up to date.
-    fn wanted(&mut self, written: Option<u64>) -> Option<u64> {
-        self.lacks.get_or_insert_with(|| (Instant::now(), written)).1
-    }
-
-    fn restart(&mut self, written: Option<u64>) {
-        self.lacks = Some((Instant::now(), written));
-    }
-
-    /// Whether nothing was asked of it yet.
-    const fn is_new(&self) -> bool {
-        self.lacks.is_none()
-    }
-
-    fn is_over(&self, silence: Duration) -> bool {
-        self.lacks.is_some_and(|(since, _)| since.elapsed() >= silence)
-    }
-}
-
-/// Whether a standby is waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Need {
-    /// It is not.
-    None,
-    /// It is, and what it acknowledges counts.
-    Acknowledged,
-    /// It is, and it has not said yet that it follows.
-    Unsure,
 }
