@@ -1,7 +1,7 @@
 //! What commands are answered with.
 
 use minicbor::{Decode, Encode};
-use purser_types::{Credits, Generation, LogTime, Position, Sequence};
+use purser_types::{Credits, Generation, Life, LogTime, Position, Sequence};
 
 use crate::balance::Balance;
 use crate::digest::Digest16;
@@ -24,6 +24,8 @@ pub enum Answer {
     Move(Result<MoveStep, MoveRefusal>),
     /// Who decides a call that a region wants to pass on.
     PassedOn(PassedOn),
+    /// The life that the group is in from then on.
+    Life(Option<Life>),
 }
 
 /// Who decides a call that a region wants to pass on.

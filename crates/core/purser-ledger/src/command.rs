@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 
 use minicbor::{Decode, Encode};
 use purser_types::{
-    Credits, Epoch, Generation, IdempotencyKey, LogTime, Owner, Region, Sequence, Span, TenantId,
-    Unit,
+    Credits, Epoch, Generation, IdempotencyKey, Life, LogTime, Owner, Region, Sequence, Span,
+    TenantId, Unit,
 };
 
 pub use self::allocating::{
@@ -84,6 +84,18 @@ pub enum Command {
     /// Ends an account here whose home is elsewhere by now.
     #[n(5)]
     StepDown(#[n(0)] StepDown),
+    /// In a region whose group was restored from a backup: begins another life, in which no book goes on
+    /// and none is begun that was set aside before (R9). Nothing happens in a life that is none of those
+    /// that the backup knew: then another node has begun it.
+    #[n(6)]
+    BeginLife {
+        /// The lives that the backup knew.
+        #[n(0)]
+        known: Vec<Option<Life>>,
+        /// The new one.
+        #[n(1)]
+        life: Life,
+    },
 }
 
 impl Command {
@@ -300,6 +312,23 @@ pub enum Operation {
     Cover(#[n(0)] Cover),
 }
 
+impl Operation {
+    /// The closed allocation under which a region made the hold or charge that this is about, if it can be
+    /// about one.
+    pub fn away_mut(&mut self) -> Option<&mut Option<Owner>> {
+        if let Self::Capture(Capture { away, .. })
+        | Self::Release(Release { away, .. })
+        | Self::Extend(Extend { away, .. })
+        | Self::Refund(Refund { away, .. })
+        | Self::Reclaim(Reclaim { away, .. }) = self
+        {
+            Some(away)
+        } else {
+            None
+        }
+    }
+}
+
 /// See [`Operation::Open`].
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Open {
@@ -395,6 +424,9 @@ pub struct Capture {
     /// What to do if the hold has expired.
     #[n(4)]
     pub if_expired: IfExpired,
+    /// At home: the closed allocation under which a region made the hold.
+    #[n(5)]
+    pub away: Option<Owner>,
 }
 
 /// What a capture does when its hold has expired.
@@ -415,6 +447,9 @@ pub struct Release {
     /// The hold.
     #[n(0)]
     pub hold: HoldNumber,
+    /// At home: the closed allocation under which a region made the hold.
+    #[n(1)]
+    pub away: Option<Owner>,
 }
 
 /// See [`Operation::Extend`].
@@ -426,6 +461,9 @@ pub struct Extend {
     /// The new deadline.
     #[n(1)]
     pub until: LogTime,
+    /// At home: the closed allocation under which a region made the hold.
+    #[n(2)]
+    pub away: Option<Owner>,
 }
 
 /// See [`Operation::Charge`].

@@ -1,6 +1,7 @@
 //! A group's ledger: its accounts, and the machine that consensus hosts.
 
 mod departed;
+mod life;
 mod marks;
 mod moving;
 mod overview;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 
 use minicbor::{Decode, Encode};
 use purser_types::{
-    ApplyError, CorruptSnapshot, CowMap, Generation, History, HistoryError, LogTime, Machine,
+    ApplyError, CorruptSnapshot, CowMap, Generation, History, HistoryError, Life, LogTime, Machine,
     OperationId, Stamped,
 };
 
@@ -57,6 +58,8 @@ pub struct Ledger {
     gone: CowMap<(AccountName, AccountNumber), Gone>,
     /// The highest number of those: no number is given out twice.
     last_gone: AccountNumber,
+    /// What the group has lived through without a gap; none before it was ever restored.
+    life: Option<Life>,
 }
 
 /// The rules by which this release decides. Replicas of one group must decide alike, so a change of
@@ -72,6 +75,8 @@ struct Preamble {
     accounts: u64,
     #[n(2)]
     rules: u16,
+    #[n(3)]
+    life: Option<Life>,
 }
 
 impl Ledger {
@@ -153,6 +158,9 @@ impl Ledger {
             Command::PassOn { account, item, retention } => {
                 Ok(Answer::PassedOn(self.pass_on(account, item, *retention)))
             }
+            Command::BeginLife { known, life } => {
+                Ok(Answer::Life(self.begin_life(known, *life, &mut scribe)?))
+            }
             Command::Import(asked) => Ok(Answer::Move(self.import(asked, &mut scribe)?)),
             Command::TakeHome(asked) => Ok(Answer::Move(self.take_home(asked, &mut scribe)?)),
             Command::StepDown(asked) => Ok(Answer::Move(self.step_down(asked))),
@@ -197,8 +205,7 @@ impl Ledger {
                 if generation == voucher.owner.generation && generation != Generation::HOME =>
             {
                 let account = Account::in_region(number, name.clone(), voucher.owner);
-                // What home has booked of a book that is not here is lost: it is not begun again.
-                if voucher.booked.hash.is_some() {
+                if self.is_from_before(voucher) {
                     return Err(Rejection::AllocationEnded);
                 }
                 // A book is opened by a voucher that it takes up, or not at all.
@@ -299,7 +306,8 @@ impl Machine for Ledger {
 
     fn snapshot(&self) -> Box<dyn Iterator<Item = Vec<u8>> + Send> {
         let accounts = u64::try_from(self.accounts.len()).unwrap_or(u64::MAX);
-        let preamble = codec::encode(&Preamble { log_time: self.log_time, accounts, rules: RULES });
+        let (log_time, life) = (self.log_time, self.life);
+        let preamble = codec::encode(&Preamble { log_time, accounts, rules: RULES, life });
         let numbers: Vec<Arc<Account>> =
             self.accounts.iter().map(|(_, account)| Arc::clone(account)).collect();
         let arrivals: BTreeMap<AccountNumber, Arrival> =
@@ -394,6 +402,7 @@ impl Restoring {
             return Err(CorruptSnapshot(format!("rules {theirs} are unknown to this release")));
         }
         self.ledger.log_time = preamble.log_time;
+        self.ledger.life = preamble.life;
         if u64::try_from(self.ledger.accounts.len()) == Ok(preamble.accounts) {
             Ok(self.ledger)
         } else {

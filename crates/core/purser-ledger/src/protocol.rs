@@ -12,7 +12,7 @@
 
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
-use purser_types::{Credits, Epoch, LogTime, Owner, Sequence, Span};
+use purser_types::{Credits, Epoch, Life, LogTime, Owner, Sequence, Span};
 
 use crate::command::{AccountName, Category, Grant, HoldNumber, Identity, LotNumber};
 use crate::digest::Digest32;
@@ -66,6 +66,10 @@ pub struct Voucher {
     #[n(13)]
     #[cbor(skip_if = "crate::codec::is_none")]
     pub on_expiry: OnExpiry,
+    /// The life of the region's group for which the allocation was made. In another one its book is not
+    /// begun: what was spent under it is not known there (R9).
+    #[n(14)]
+    pub life: Option<Life>,
 }
 
 /// A lot in a voucher.

@@ -57,8 +57,9 @@ fn operations() -> Vec<Operation> {
             is_final: true,
             allow_debt: false,
             if_expired: IfExpired::Refuse,
+            away: None,
         }),
-        Operation::Release(Release { hold: hold(4) }),
+        Operation::Release(Release { hold: hold(4), away: None }),
         authorize(10),
     ]
 }

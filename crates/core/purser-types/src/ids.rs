@@ -167,6 +167,25 @@ impl Generation {
     }
 }
 
+/// Names what a region's group has lived through without a gap.
+///
+/// A group that is restored from a backup begins another life, and names it by chance: whoever has heard
+/// the name has heard it since. A group that never was has none.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[cbor(transparent)]
+pub struct Life(
+    #[n(0)]
+    #[cbor(with = "minicbor::bytes")]
+    [u8; 16],
+);
+
+impl Life {
+    /// The life of that name. The bytes have to be random: they must never name another one.
+    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+}
+
 /// The place of an entry in its account: 1, 2, 3 without holes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 #[cbor(transparent)]
@@ -219,6 +238,18 @@ pub struct OperationId {
 impl std::fmt::Display for OperationId {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "{}.{}", self.index, self.ordinal)
+    }
+}
+
+impl std::fmt::Display for Life {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(formatter, "{byte:02x}"))
+    }
+}
+
+impl std::fmt::Debug for Life {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Life({self})")
     }
 }
 

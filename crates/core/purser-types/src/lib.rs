@@ -16,8 +16,8 @@ mod machine;
 pub use cow_map::CowMap;
 pub use credits::{Credits, CreditsError};
 pub use ids::{
-    Epoch, Generation, IdError, IdempotencyKey, OperationId, Owner, Region, Sequence, TenantId,
-    Unit,
+    Epoch, Generation, IdError, IdempotencyKey, Life, OperationId, Owner, Region, Sequence,
+    TenantId, Unit,
 };
 pub use log_time::{LogTime, LogTimeOutOfRange, Span};
 pub use machine::{

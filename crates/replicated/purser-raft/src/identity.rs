@@ -17,7 +17,10 @@ use crate::ids::{ClusterId, NodeId};
 /// The name of the file.
 pub(crate) const IDENTITY_FILE: &str = "node";
 /// The name of the (empty) file that is locked while the folder is in use.
-pub(crate) const LOCK_FILE: &str = "lock";
+pub const LOCK_FILE: &str = "lock";
+/// The name of the file that says that the folder was restored from a backup. What is in it is its writer's
+/// affair.
+pub const RESTORED_FILE: &str = "restored";
 /// The folder of the write-ahead log.
 pub(crate) const WAL_DIR: &str = "wal";
 /// The folder of the groups' folders.

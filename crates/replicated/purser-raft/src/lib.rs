@@ -52,6 +52,7 @@ pub use error::{AcknowledgeError, ChangeError, OpenError, ProposeError, ReadErro
 pub use group::{Group, Whole, WholeError};
 pub use history::GroupHistory;
 pub use host::{Hearing, Host, Leading};
+pub use identity::{LOCK_FILE, RESTORED_FILE};
 pub use ids::{ClusterId, ClusterIdError, GroupId, NodeId};
 pub use network::{CallError, CallHandler, Cut, PeerCalls, PeerSwitch};
 pub use settings::{GroupSettings, HostSettings, RaftTimings, WalSettings};

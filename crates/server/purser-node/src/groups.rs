@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use purser_ledger::{AccountName, Ledger};
 use purser_raft::{ChangeError, Group, GroupId, GroupStatus, Host, NodeId, OpenError, Role};
 
+use crate::restoring::Gate;
 use crate::settings::NodeSettings;
 use crate::shards::{Shard, ShardCount};
 
@@ -13,6 +14,7 @@ use crate::shards::{Shard, ShardCount};
 pub(crate) struct Groups {
     shards: ShardCount,
     groups: Vec<Group<Ledger>>,
+    gate: Gate,
 }
 
 /// Why the groups could not be opened.
@@ -42,8 +44,13 @@ pub enum GroupsError {
 }
 
 impl Groups {
-    /// Opens the groups; founds those that have no members yet, if the settings say so.
-    pub(crate) async fn open(host: &Host, settings: &NodeSettings) -> Result<Self, GroupsError> {
+    /// Opens the groups; founds those that have no members yet, if the settings say so. They may be used
+    /// once the gate is open.
+    pub(crate) async fn open(
+        host: &Host,
+        settings: &NodeSettings,
+        gate: Gate,
+    ) -> Result<Self, GroupsError> {
         let peers = settings.peers.iter().filter(|(_, peer)| peer.region == settings.region);
         let peers = peers.map(|(node, _)| *node);
         let voters: BTreeSet<NodeId> = peers.chain([settings.node]).collect();
@@ -57,12 +64,17 @@ impl Groups {
             }
             groups.push(group);
         }
-        Ok(Self { shards: settings.shards, groups })
+        Ok(Self { shards: settings.shards, groups, gate })
     }
 
     /// Those of a router, which hosts none.
-    pub(crate) const fn none(shards: ShardCount) -> Self {
-        Self { shards, groups: Vec::new() }
+    pub(crate) fn none(shards: ShardCount) -> Self {
+        Self { shards, groups: Vec::new(), gate: Gate::new(true) }
+    }
+
+    /// Whether they may be used: not before they have begun another life, if the node was restored.
+    pub(crate) fn are_open(&self) -> bool {
+        self.gate.is_open()
     }
 
     /// The group that an account belongs to. Nothing asks a router for one.
@@ -90,8 +102,9 @@ impl Groups {
         &self.groups
     }
 
-    /// Resolves when every group is ready.
+    /// Resolves when every group is ready, and may be used.
     pub(crate) async fn ready(&self) {
+        self.gate.opened().await;
         for group in &self.groups {
             let mut status = group.watch();
             if status.wait_for(is_ready).await.is_err() {

@@ -29,6 +29,7 @@ mod listeners;
 mod metrics;
 mod node;
 mod regions;
+mod restoring;
 mod router;
 mod serve;
 mod settings;
@@ -47,6 +48,7 @@ pub use listeners::{Addresses, ApiAddresses, ApiListeners, BindError, Listeners}
 pub use metrics::{Recorder, RecorderError};
 pub use node::{Node, StartError, Surroundings};
 pub use regions::Monotonic;
+pub use restoring::{MarkerError, RestoreError, back_up, restore};
 pub use router::{Router, RouterStartError};
 pub use settings::{
     BaseUrl, ClusterName, InvalidBaseUrl, InvalidClusterName, LimitSettings, NodeSettings,

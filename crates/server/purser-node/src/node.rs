@@ -6,9 +6,13 @@
 //!                                                              └── failed: a vital task ended
 //! ```
 //!
+//! A node whose folder was restored from a backup answers 503 to everything until its groups have begun
+//! another life ([`crate::restoring`]).
+//!
 //! What starts and ends a node is boxed: otherwise the whole node, which is one large future, would
 //! be compiled again in every program that starts one.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,6 +25,7 @@ use crate::http::Api;
 use crate::listeners::{Addresses, Listeners};
 use crate::metrics::{NodeMetrics, Recorder};
 use crate::regions::{Monotonic, Regions};
+use crate::restoring::{Gate, Marker, MarkerError};
 use crate::settings::NodeSettings;
 use crate::task;
 use crate::tasks::{NodeFailure, Tasks};
@@ -65,6 +70,9 @@ pub enum StartError {
     /// A group could not be opened.
     #[error(transparent)]
     Groups(#[from] GroupsError),
+    /// Nobody can tell whether the folder was restored from a backup.
+    #[error(transparent)]
+    Marker(#[from] MarkerError),
 }
 
 /// A running node. Dropping it does not stop it; [`Node::shutdown`] and [`Node::kill`] do.
@@ -103,11 +111,13 @@ impl Node {
             OpenError::OtherCluster { .. } => StartError::OtherCluster(error),
             _ => StartError::Host(error),
         })?;
-        let groups = match Groups::open(&host, &settings).await {
-            Ok(groups) => groups,
+        let folder = (Arc::clone(&surroundings.disk), settings.data_dir.clone());
+        let opened = open_groups(&host, &settings, &*folder.0).await;
+        let (groups, restored) = match opened {
+            Ok(opened) => opened,
             Err(error) => {
                 host.kill().await;
-                return Err(error.into());
+                return Err(error);
             }
         };
         let regions = match open_regions((&host, surroundings.spans), &settings, &groups).await {
@@ -129,7 +139,8 @@ impl Node {
             &background,
         );
         let api = Arc::new(api);
-        start_tasks(&background, &host, &api, &settings);
+        let restored = restored.map(|restored| (restored, folder));
+        start_tasks(&background, &host, &api, &settings, restored);
         api_listeners.serve(&api, &metrics, &servers);
         tracing::info!(node = %settings.node, api = %addresses.api, "node serves");
         Ok(Self { addresses, api, host, servers, background })
@@ -221,17 +232,65 @@ fn host_settings(settings: &NodeSettings, surroundings: &Surroundings) -> HostSe
     }
 }
 
-fn start_tasks(tasks: &Tasks, host: &Host, api: &Arc<Api>, settings: &NodeSettings) {
+/// The groups, which may be used at once unless the folder was restored: then the marker says what has to
+/// happen first.
+async fn open_groups(
+    host: &Host,
+    settings: &NodeSettings,
+    disk: &dyn Disk,
+) -> Result<(Groups, Option<Restored>), StartError> {
+    let marker = Marker::read(disk, &settings.data_dir)?;
+    let gate = Gate::new(marker.is_none());
+    let groups = Groups::open(host, settings, gate.clone()).await?;
+    Ok((groups, marker.map(|marker| Restored { marker, gate })))
+}
+
+/// What has to happen before the groups may be used.
+struct Restored {
+    marker: Marker,
+    gate: Gate,
+}
+
+/// Where the data of a node lies.
+type Folder = (Arc<dyn Disk>, PathBuf);
+
+fn start_tasks(
+    tasks: &Tasks,
+    host: &Host,
+    api: &Arc<Api>,
+    settings: &NodeSettings,
+    restored: Option<(Restored, Folder)>,
+) {
     tasks.spawn_vital("consensus", |stopping| {
         task::watch_consensus(host.clone(), api.groups().all().to_vec(), stopping)
     });
     tasks.spawn_vital("stats", |stopping| {
         task::publish_stats(host.clone(), Arc::clone(api), stopping)
     });
+    let sweep_every = settings.sweep_every;
+    let Some((Restored { marker, gate }, folder)) = restored else {
+        return start_using_groups(tasks, host, api, sweep_every);
+    };
+    let (all, host, api) = (tasks.clone(), host.clone(), Arc::clone(api));
+    tasks.spawn_vital("restored", |stopping| async move {
+        let groups = api.groups().all().to_vec();
+        tokio::select! {
+            biased;
+            () = stopping.cancelled() => return Ok(()),
+            dealt_with = marker.deal_with(&groups, folder, &gate) => dealt_with?,
+        }
+        start_using_groups(&all, &host, &api, sweep_every);
+        stopping.cancelled().await;
+        Ok::<(), MarkerError>(())
+    });
+}
+
+/// Starts whatever changes the groups without having been asked.
+fn start_using_groups(tasks: &Tasks, host: &Host, api: &Arc<Api>, sweep_every: Option<Duration>) {
     if let Some(regions) = api.regions() {
         regions.start(host, tasks);
     }
-    if let Some(period) = settings.sweep_every {
+    if let Some(period) = sweep_every {
         for group in api.groups().all() {
             let group = group.clone();
             tasks.spawn_vital("sweeper", |stopping| task::sweep(group, period, stopping));

@@ -58,7 +58,9 @@ pub(crate) async fn sweep(
         while group.is_leading() && is_due(&group) && !stopping.is_cancelled() {
             match group.propose(sweep.clone(), Instant::now() + SWEEP_PATIENCE).await {
                 Ok(Answer::Swept { accounts }) => tracing::trace!(accounts, "swept"),
-                Ok(Answer::Account(_) | Answer::PassedOn(_) | Answer::Move(_)) => (),
+                Ok(
+                    Answer::Account(_) | Answer::PassedOn(_) | Answer::Move(_) | Answer::Life(_),
+                ) => (),
                 Err(ProposeError::NotLeader { .. } | ProposeError::Stopped) => break,
                 Err(error) => {
                     tracing::warn!(group = %group.id(), error = %error, "sweep failed");

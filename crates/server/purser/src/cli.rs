@@ -8,7 +8,8 @@ use crate::failure::CommandError;
 use crate::output::{Format, Output};
 use crate::telemetry::{self, Logs};
 use crate::{
-    audit, bench, check_config, client_commands, dev, generate, replay, router, scenario, serve,
+    audit, backup, bench, check_config, client_commands, dev, generate, replay, router, scenario,
+    serve,
 };
 
 /// The longest time that an option may name, in seconds: a day. More is a slip, and much more cannot
@@ -37,6 +38,8 @@ enum Command {
     Replay(replay::Args),
     Bench(bench::Args),
     Audit(audit::Args),
+    Backup(backup::BackupArgs),
+    Restore(backup::RestoreArgs),
     Scenario(scenario::Args),
     Openapi(generate::OpenapiArgs),
     Completions(generate::CompletionsArgs),
@@ -89,6 +92,8 @@ impl Command {
             Self::Replay(args) => Box::pin(replay::run(args, output)).await,
             Self::Bench(args) => Box::pin(bench::run(args, output)).await,
             Self::Audit(args) => Box::pin(audit::run(args, output)).await,
+            Self::Backup(args) => backup::back_up(&args, output),
+            Self::Restore(args) => backup::restore(&args, output),
             Self::Scenario(args) => scenario::run(&args, output),
             Self::Openapi(args) => generate::openapi(args, output),
             Self::Completions(args) => generate::completions(&args, Cli::command(), output),
@@ -178,6 +183,8 @@ mod tests {
             "replay trace.csv --speed 100",
             "bench --concurrency 1,16",
             "audit data/dev",
+            "backup data/us-1 --to backups/us-1",
+            "restore backups/us-1 --to data/us-1 --json",
             "scenario story.txt --check",
             "openapi",
             "completions zsh",

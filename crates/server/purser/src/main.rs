@@ -16,6 +16,7 @@
 //! refused by `serve`, `router` and `check-config`.
 
 mod audit;
+mod backup;
 mod bench;
 mod check_config;
 mod cli;

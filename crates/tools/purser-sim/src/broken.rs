@@ -25,6 +25,10 @@ pub enum Rule {
     LateReportBooked,
     /// R6: no call is answered that would take what no standby has beyond X.
     AnswersWithinX,
+    /// R10: what is asked about a hold of a closed allocation names the allocation.
+    ClosedIsNamed,
+    /// R9: a group that was restored begins another life before it serves anything.
+    RestoredBeginsAnew,
 }
 
 impl World {

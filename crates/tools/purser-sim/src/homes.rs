@@ -320,7 +320,9 @@ impl World {
     fn tail_page(&self, tail: &Tail, entries_max: usize) -> Option<TailPage> {
         let group = self.group(tail.from)?;
         let (ledger, history) = (group.ledger(), group.history());
-        let page = ledger.tail_after(&self.account, tail.epoch, tail.booked, history);
+        let marks = self.home_account().tail_marks(tail, self.home.history());
+        let marks = marks.expect("memory can be read");
+        let page = ledger.tail_after(&self.account, tail.epoch, &marks, history);
         let mut page = page.expect("memory can be read")?;
         page.is_last &= page.entries.len() <= entries_max;
         page.entries.truncate(entries_max);
@@ -429,17 +431,18 @@ impl World {
             let down = Command::StepDown(StepDown { account, home: home_now, epoch });
             // It may have stepped down before, or be home again.
             drop(lost.step(&down, now));
-            let mut booked = tail.booked;
+            let marks = self.home_account().tail_marks(&tail, self.home.history());
+            let mut marks = marks.expect("memory can be read");
             loop {
                 let (ledger, history) = (lost.ledger(), lost.history());
-                let page = ledger.tail_after(&self.account, tail.epoch, booked, history);
+                let page = ledger.tail_after(&self.account, tail.epoch, &marks, history);
                 let Some(page) = page.expect("memory can be read") else { break };
                 let is_last = page.is_last;
                 home.ask(of, item(Operation::BookTail(page), None), now);
                 let account = home.book(&self.account, Generation::HOME);
                 let mut left = account.into_iter().flat_map(Account::tails);
                 match left.find(|left| left.epoch == tail.epoch) {
-                    Some(left) if !is_last => booked = left.booked,
+                    Some(left) if !is_last => marks = vec![left.booked],
                     Some(_) | None => break,
                 }
             }

@@ -405,7 +405,7 @@ impl State {
             }
             Action::Capture(owner) => (owner, capture(hold_of(owner)?, None)),
             Action::Release(owner) => {
-                (owner, Operation::Release(Release { hold: hold_of(owner)? }))
+                (owner, Operation::Release(Release { hold: hold_of(owner)?, away: None }))
             }
             Action::Refund(owner) => {
                 let target = target_of(&last_charge(self, owner)?);
@@ -469,6 +469,7 @@ fn capture(hold: HoldNumber, amount: Option<Credits>) -> Operation {
         is_final: true,
         allow_debt: true,
         if_expired: IfExpired::Refuse,
+        away: None,
     })
 }
 

@@ -90,6 +90,18 @@ impl Site {
         by
     }
 
+    /// Begins another life.
+    ///
+    /// # Panics
+    ///
+    /// As [`Site::ask`], and if it is in another one afterwards than was asked for.
+    pub fn begin_life(&mut self, command: &Command, now: LogTime) {
+        let Command::BeginLife { life, .. } = command else {
+            unreachable!("nothing else begins a life")
+        };
+        assert_eq!(self.apply(command, now), Answer::Life(Some(*life)));
+    }
+
     /// Takes a step of a move.
     ///
     /// # Panics

@@ -172,6 +172,8 @@ struct Tally {
     /// By the entry's hash: a book that was restored from a backup may make another entry of the same
     /// sequence.
     used: BTreeMap<(Owner, Digest32), i128>,
+    /// What was ever spent under allocations, whatever became of the books.
+    spent: BTreeMap<Owner, u128>,
     /// Books that were restored from a backup: what they forgot and home never heard of never was.
     rolled_back: BTreeSet<Owner>,
 }
@@ -189,7 +191,8 @@ pub fn tell_aloud(seed: u64, plan: &Plan, listener: Option<Listener>) -> Result<
         story.step();
         story.say(|story| format!("{step}: {:?}", story.world.home_account().bound()));
         let now = story.now;
-        story.world.check(now).map_err(|detail| Wrong { seed, step, detail })?;
+        let checked = story.world.check(now).and_then(|()| story.check_rolled_back());
+        checked.map_err(|detail| Wrong { seed, step, detail })?;
     }
     story.end().map_err(|detail| Wrong { seed, step: plan.steps, detail })?;
     Ok(Tale { digest: story.world.digest(), counts: story.counts })

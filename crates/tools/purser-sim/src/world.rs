@@ -4,16 +4,16 @@
 //! again, later, or never, and in any order. What a region has been told of home's bookings it keeps
 //! in memory only, and loses when it restarts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use purser_ledger::{
-    Account, AccountName, Booked, Digest32, HoldNumber, Item, Mode, Open, Operation, Outcome,
-    PassedOn, Policy, Recall, Refund, Rejection, Release, Report, Return, SetAllocation, Target,
-    Voucher,
+    Account, AccountName, Booked, Command, Digest32, HoldNumber, Item, Mode, Open, Operation,
+    Outcome, PassedOn, Policy, Recall, Refund, Rejection, Release, Report, Return, SetAllocation,
+    Target, Voucher,
 };
 use purser_types::{
-    Credits, Epoch, Generation, IdempotencyKey, LogTime, Owner, Region, Sequence, TenantId, Unit,
+    Credits, Generation, IdempotencyKey, Life, LogTime, Owner, Region, Sequence, TenantId, Unit,
 };
 
 use crate::broken::Rule;
@@ -56,9 +56,11 @@ pub struct RegionWorld {
     pub site: Site,
     /// How far home has booked each book, as far as the leader has heard.
     pub booked: BTreeMap<Generation, Sequence>,
-    /// Allocations from before a restore of which no book came back. What they spent is not known, so
-    /// they are not begun again (R9).
-    pub lost: BTreeSet<Generation>,
+    /// Allocations that home speaks of and of which no book is here, nor may be begun: what home is to
+    /// hear of them.
+    pub lost: BTreeMap<Generation, Report>,
+    /// The life that the group was in before it was last restored.
+    pub life_before: Option<Life>,
 }
 
 impl World {
@@ -163,6 +165,31 @@ impl World {
             .map(|account| &**account)
     }
 
+    /// The allocations that regions have something to report of.
+    pub fn reporting(&self) -> Vec<Owner> {
+        let lost = self.regions.values().flat_map(|region| region.lost.values());
+        self.books().map(Account::owner).chain(lost.map(|report| report.owner)).collect()
+    }
+
+    /// A region's group is set back to what it was, and the node that finds that out begins another life
+    /// before it serves anything (R9).
+    pub fn restore(&mut self, region: Region, site: Site, life: Life, now: LogTime) {
+        let breaks = self.breaks(Rule::RestoredBeginsAnew);
+        let Some(found) = self.regions.get_mut(&region) else { return };
+        found.life_before = found.site.ledger().life();
+        found.site = site;
+        found.booked.clear();
+        found.lost.clear();
+        if breaks {
+            return;
+        }
+        let begin = Command::BeginLife { known: vec![found.site.ledger().life()], life };
+        // The node is stopped before it has put its marker away, and begins once more.
+        for _ in 0..2 {
+            found.site.begin_life(&begin, now);
+        }
+    }
+
     /// The newest book of a region.
     pub fn newest_book(&self, region: Region) -> Option<&Account> {
         let books = self.regions.get(&region)?.site.ledger().allocations();
@@ -184,9 +211,8 @@ impl World {
     /// Never: a history in memory can be read.
     pub fn report(&self, owner: Owner) -> Option<Message> {
         let region = self.regions.get(&owner.region)?;
-        if region.lost.contains(&owner.generation) {
-            let (epoch, entries) = (Epoch::default(), Vec::new());
-            return Some(Message::Report(Report { owner, epoch, entries, is_sealed: true }));
+        if let Some(report) = region.lost.get(&owner.generation) {
+            return Some(Message::Report(report.clone()));
         }
         let after = region.booked.get(&owner.generation).copied().unwrap_or_default();
         let book = region.site.book(&self.account, owner.generation)?;
@@ -204,12 +230,12 @@ impl World {
 
     fn take_voucher(&mut self, voucher: &Voucher, now: LogTime) {
         let owner = voucher.owner;
-        let region = self.regions.get(&owner.region);
-        if region.is_some_and(|region| region.lost.contains(&owner.generation)) {
-            return;
-        }
         let taken = self.as_if_besides(voucher).unwrap_or_else(|| voucher.clone());
         self.in_region(owner, Operation::Accept(Box::new(taken)), None, now);
+        if let Some(region) = self.regions.get_mut(&owner.region) {
+            let lost = region.site.ledger().lost_report(&self.account, voucher);
+            region.lost.extend(lost.map(|report| (owner.generation, report)));
+        }
         for hold in &voucher.reversals {
             self.undo(owner, *hold, now);
         }
@@ -224,7 +250,7 @@ impl World {
     fn undo(&mut self, owner: Owner, hold: HoldNumber, now: LogTime) {
         let refund = |target| Refund { target, amount: None, away: None };
         let acts = [
-            Operation::Release(Release { hold }),
+            Operation::Release(Release { hold, away: None }),
             Operation::Refund(refund(Target::Hold(hold))),
             Operation::Refund(refund(Target::Charge(hold))),
         ];
@@ -303,7 +329,7 @@ impl World {
             book.holds_from(Bound::Unbounded).map(|hold| hold.number).collect()
         });
         for hold in holds {
-            self.in_region(owner, Operation::Release(Release { hold }), None, now);
+            self.in_region(owner, Operation::Release(Release { hold, away: None }), None, now);
         }
         self.tend(owner, now);
         if let Some(report) = self.report(owner) {

@@ -45,9 +45,18 @@ fn what_was_handed_out_comes_home_to_the_last_credit_and_nothing_is_overspent() 
     ];
     let network = ["delivery", "loss", "repetition", "region restart", "home restart"];
     let doors = ["passed on", "retry at the door"];
-    let retries = ["retry", "retry elsewhere", "reversal"];
-    let orders =
-        ["allocate", "grant", "recall", "transfer", "mode", "void", "freeze or unfreeze", "return"];
+    let retries = ["retry", "retry elsewhere", "retry after a close", "reversal"];
+    let orders = [
+        "call about a closed allocation",
+        "allocate",
+        "grant",
+        "recall",
+        "transfer",
+        "mode",
+        "void",
+        "freeze or unfreeze",
+        "return",
+    ];
     check_happened(
         &tales,
         &[&calls[..], &network[..], &retries[..], &doors[..], &orders[..]].concat(),
@@ -91,17 +100,23 @@ fn a_home_that_answers_for_itself_overspends_no_more_than_was_stated() {
 
 #[test]
 fn a_node_that_breaks_a_rule_is_found_out() {
+    let losing = |rule| Plan { broken: Some(rule), ..Plan::LOSING };
     // R1: a region is told what only the lost home knew.
-    check_is_found_out(Rule::EntryBeforeVoucher, "INV-13");
+    check_is_found_out(0..300, &losing(Rule::EntryBeforeVoucher), "INV-13");
     // R6: more was answered than is set aside.
-    check_is_found_out(Rule::AnswersWithinX, "what was answered is lost");
+    check_is_found_out(0..300, &losing(Rule::AnswersWithinX), "what was answered is lost");
+    // R10: home decides a call again that a region had decided.
+    let broken = Some(Rule::ClosedIsNamed);
+    check_is_found_out(0..300, &Plan { broken, ..Plan::CALM }, "a repeat is decided anew");
+    // R9: what a restored region had spent it spends again.
+    let broken = Some(Rule::RestoredBeginsAnew);
+    let restoring = Plan { broken, has_rollbacks: true, ..Plan::CALM };
+    check_is_found_out(0..2_000, &restoring, "R9");
 }
 
 /// Some history shows that the rule was broken, by what it says.
 #[track_caller]
-fn check_is_found_out(rule: Rule, detail: &str) {
-    let plan = Plan { broken: Some(rule), ..Plan::LOSING };
-    let wrong = (0..300).filter_map(|seed| tell(seed, &plan).err());
-    let found = wrong.map(|wrong| wrong.detail).find(|found| found.contains(detail));
-    assert!(found.is_some(), "nobody misses {rule:?}");
+fn check_is_found_out(mut seeds: Range<u64>, plan: &Plan, detail: &str) {
+    let is_it = |seed| tell(seed, plan).is_err_and(|wrong| wrong.detail.contains(detail));
+    assert!(seeds.any(is_it), "nobody misses {:?}", plan.broken);
 }

@@ -3,7 +3,7 @@
 use purser_types::{HistoryError, HistoryReader, LogTime, Owner};
 
 use super::Account;
-use crate::command::{Operation, Reclaim, Refund, Target};
+use crate::command::{Capture, Extend, Operation, Reclaim, Refund, Release, Target};
 use crate::hold::Hold;
 use crate::rejection::Rejection;
 
@@ -29,8 +29,11 @@ impl Account {
 
 /// The closed allocation whose hold or charge an operation is about.
 const fn away_of(operation: &Operation) -> Option<Owner> {
-    if let Operation::Refund(Refund { away, .. }) | Operation::Reclaim(Reclaim { away, .. }) =
-        operation
+    if let Operation::Capture(Capture { away, .. })
+    | Operation::Release(Release { away, .. })
+    | Operation::Extend(Extend { away, .. })
+    | Operation::Refund(Refund { away, .. })
+    | Operation::Reclaim(Reclaim { away, .. }) = operation
     {
         *away
     } else {

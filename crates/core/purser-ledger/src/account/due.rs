@@ -39,9 +39,9 @@ impl Account {
         let away = home.and_then(|home| home.away.next_forget());
         let duplicates = home.and_then(|home| home.duplicates.next_forget());
         let requests = home.and_then(|home| home.requests.next_forget());
-        let undone = home.and_then(|home| home.undone.next_forget());
+        let decided = home.and_then(|home| home.decided.next_forget());
         let own = [self.keys.next_forget(), self.ended.next_forget()];
-        let forgets = own.into_iter().chain([away, duplicates, requests, undone]);
+        let forgets = own.into_iter().chain([away, duplicates, requests, decided]);
         forgets.chain([event]).flatten().min()
     }
 
@@ -70,7 +70,7 @@ impl Account {
             home.away.forget(now);
             home.duplicates.forget(now);
             home.requests.forget(now);
-            home.undone.forget(now);
+            home.decided.forget(now);
         }
     }
 

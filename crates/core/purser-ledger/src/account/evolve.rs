@@ -84,7 +84,7 @@ impl Account {
             Fact::TailBooked(run) => {
                 self.evolve_tail(run);
                 if let Some(hold) = &run.spend {
-                    self.evolve_hold(hold, entry, position);
+                    self.evolve_hold_or_away(hold, entry, position);
                 }
             }
             Fact::VoucherAccepted(_) => (),
@@ -93,14 +93,6 @@ impl Account {
             }),
             Fact::AllocationSealed => self.evolve_book(|book| book.phase = BookPhase::Sealed),
             Fact::AllocationFinished => self.evolve_book(|book| book.phase = BookPhase::Finished),
-            // A region's hold, of which the region's own book does not know what happens here.
-            Fact::DebtRepaid(hold) | Fact::Refunded { hold, .. } | Fact::Reclaimed(hold)
-                if hold.allocation != Sequence::ZERO =>
-            {
-                let key = HoldKey { allocation: hold.allocation, hold: hold.number };
-                self.evolve_away(key, &hold.spent, entry, position);
-                self.evolve_reversal(key, !hold.spent.is_empty());
-            }
             Fact::Authorized(hold)
             | Fact::Captured(hold)
             | Fact::Released(hold)
@@ -111,8 +103,18 @@ impl Account {
             | Fact::Refunded { hold, .. }
             | Fact::RefundPromised { hold, .. }
             | Fact::Reclaimed(hold)
-            | Fact::DebtRepaid(hold) => self.evolve_hold(hold, entry, position),
+            | Fact::DebtRepaid(hold) => self.evolve_hold_or_away(hold, entry, position),
         }
+    }
+
+    /// A hold of this book, or a region's, of which the region's own book does not know what happens here.
+    fn evolve_hold_or_away(&mut self, hold: &Hold, entry: &Entry, position: Position) {
+        if hold.allocation == Sequence::ZERO {
+            return self.evolve_hold(hold, entry, position);
+        }
+        let key = HoldKey { allocation: hold.allocation, hold: hold.number };
+        self.evolve_away(key, &hold.spent, entry, position);
+        self.evolve_reversal(key, !hold.spent.is_empty());
     }
 
     fn evolve_book(&mut self, change: impl FnOnce(&mut RegionSide)) {
@@ -230,8 +232,10 @@ impl Account {
         }
         for spend in spent {
             if let Source::Debt(origin) = spend.source {
-                // Debt from before the entry is overspend if it was; a cover's was allowed when it was given.
-                let is_overspent = in_region && origin == entry.sequence;
+                // Debt from before the entry is overspend if it was; a cover's was allowed when it was given,
+                // and what is decided here when its call allowed it.
+                let is_settled = matches!(entry.fact, Fact::Settled(_));
+                let is_overspent = in_region && is_settled && origin == entry.sequence;
                 let is_realised = is_overspent
                     || overspent.contains(&origin)
                     || owes_for_tail(entry, spend.source);

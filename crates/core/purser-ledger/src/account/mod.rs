@@ -312,7 +312,7 @@ impl Account {
     ) -> Result<Option<Outcome>, HistoryError> {
         match self.recall(item.identity(), now, history)? {
             Some(outcome) => Ok(Some(outcome)),
-            None => self.recall_undone(item, now, history),
+            None => self.recall_decided(item, now, history),
         }
     }
 
@@ -500,7 +500,7 @@ impl Account {
     }
 
     /// The hash of an entry; nothing beyond the account's end.
-    fn hash_at(
+    pub(crate) fn hash_at(
         &self,
         sequence: Sequence,
         history: &dyn HistoryReader,

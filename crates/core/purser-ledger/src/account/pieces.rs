@@ -20,7 +20,7 @@ use crate::codec;
 use crate::command::{AccountName, HoldNumber, LotNumber};
 use crate::digest::Digest16;
 use crate::hold::Hold;
-use crate::home::{Allocation, AwayRequest, AwayUndo, Home, HomeSpan, Tail};
+use crate::home::{Allocation, AwayDecision, AwayRequest, Home, HomeSpan, Tail};
 use crate::ledger::{Arrival, Mark};
 use crate::lot::Lot;
 use crate::moving::{Departure, Gone};
@@ -67,7 +67,7 @@ pub(crate) enum Piece {
     #[n(13)]
     Gone(#[n(0)] Vec<(AccountName, AccountNumber, Gone)>),
     #[n(14)]
-    Undone(#[n(0)] Interval, #[n(1)] Vec<Digested<AwayUndo>>),
+    Decided(#[n(0)] Interval, #[n(1)] Vec<Digested<AwayDecision>>),
     /// Not of an account, but of the group: what stands before all accounts.
     #[n(15)]
     Departed(#[n(0)] AccountName, #[n(1)] AccountNumber, #[n(2)] KeysPart),
@@ -184,7 +184,8 @@ impl Account {
         let duplicates = ring(&home.duplicates, Piece::Duplicates);
         let requests =
             ring(&home.requests, |interval, pairs| Piece::Requests(interval, digested(pairs)));
-        let undone = ring(&home.undone, |interval, pairs| Piece::Undone(interval, digested(pairs)));
+        let decided =
+            ring(&home.decided, |interval, pairs| Piece::Decided(interval, digested(pairs)));
         let keys = ring(&self.keys, |interval, pairs| Piece::Keys(interval, digested(pairs)));
         std::iter::once(Piece::Header(Box::new(header)))
             .chain(arrival.map(Piece::Arrival))
@@ -197,7 +198,7 @@ impl Account {
             .chain(away)
             .chain(duplicates)
             .chain(requests)
-            .chain(undone)
+            .chain(decided)
             .chain(keys)
             .map(|piece| codec::encode(&piece))
     }
@@ -253,10 +254,10 @@ impl Account {
                 let pairs = found.into_iter().map(Digested::into_pair);
                 requests.restore(interval.starts_at, interval.ends_at, pairs);
             }
-            Piece::Undone(interval, found) => {
-                let undone = &mut self.home_of_piece()?.undone;
+            Piece::Decided(interval, found) => {
+                let decided = &mut self.home_of_piece()?.decided;
                 let pairs = found.into_iter().map(Digested::into_pair);
-                undone.restore(interval.starts_at, interval.ends_at, pairs);
+                decided.restore(interval.starts_at, interval.ends_at, pairs);
             }
             Piece::Ended(interval, pairs) => {
                 self.ended.restore(interval.starts_at, interval.ends_at, pairs);
@@ -319,7 +320,7 @@ impl From<HomeSide> for Home {
             stopped: header.stopped,
             away: TimeRing::default(),
             requests: TimeRing::default(),
-            undone: TimeRing::default(),
+            decided: TimeRing::default(),
             duplicates: TimeRing::default(),
         }
     }

@@ -21,6 +21,8 @@ pub(super) struct AuditedHomes {
 /// A tail that is neither booked nor given up.
 #[derive(Debug)]
 struct AuditedTail {
+    /// The last entry that both homes have.
+    forked_at: u64,
     /// The last entry of it, and its hash.
     last: (u64, Option<Digest32>),
     set_aside: i128,
@@ -78,7 +80,8 @@ impl AuditedHomes {
         expect("whether the fork lies before", tail.forked_at.0 < sequence, true)?;
         let last = (tail.booked.sequence.0, tail.booked.hash);
         let set_aside = i128::from(tail.quarantine.get());
-        self.tails.insert(tail.epoch, AuditedTail { last, set_aside, debited: 0 });
+        let forked_at = tail.forked_at.0;
+        self.tails.insert(tail.epoch, AuditedTail { forked_at, last, set_aside, debited: 0 });
         Ok(())
     }
 
@@ -86,6 +89,12 @@ impl AuditedHomes {
     /// aside.
     fn book(&mut self, run: &TailRun, entry: &Entry) -> Result<(), String> {
         let tail = self.tails.get_mut(&run.tail.epoch).ok_or("an unknown tail is booked")?;
+        if run.tail.forked_at.0 < tail.forked_at {
+            // The lost home's log parted earlier. That shows before anything of it is booked.
+            expect("the tail's last entry", tail.last.0, tail.forked_at)?;
+            tail.forked_at = run.tail.forked_at.0;
+            tail.last = (tail.forked_at, run.lost.first().map(|lost| lost.entry.prev_hash));
+        }
         for lost in &run.lost {
             let (sequence, hash) = tail.last;
             expect("the tail's sequence", lost.entry.sequence.0, sequence.saturating_add(1))?;

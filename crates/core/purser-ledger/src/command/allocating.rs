@@ -1,7 +1,7 @@
 //! What home and a region ask of their own books about an allocation.
 
 use minicbor::{Decode, Encode};
-use purser_types::{Credits, LogTime, Owner, Region};
+use purser_types::{Credits, Life, LogTime, Owner, Region};
 
 use super::{Capture, Confirm, HoldNumber, Identity, Item, LotNumber, Operation, Reclaim, Target};
 #[cfg(doc)]
@@ -19,16 +19,19 @@ pub struct Allocate {
     /// How much more. None opens an allocation with nothing in it.
     #[n(1)]
     pub amount: Credits,
-    /// Until when it should last: lots that end by then pay only what others cannot.
+    /// The life of the region's group, as far as home has heard. Counts if the allocation is new.
     #[n(2)]
+    pub life: Option<Life>,
+    /// Until when it should last: lots that end by then pay only what others cannot.
+    #[n(3)]
     #[cbor(skip_if = "codec::is_none")]
     pub lasting: Option<LogTime>,
 }
 
 impl Allocate {
-    /// Credits for a region from whatever lots come first in burn-down order.
+    /// Credits for a region in its first life, from whatever lots come first in burn-down order.
     pub const fn new(region: Region, amount: Credits) -> Self {
-        Self { region, amount, lasting: None }
+        Self { region, amount, life: None, lasting: None }
     }
 }
 
@@ -93,6 +96,9 @@ pub struct Transfer {
     /// How much. At least 1.
     #[n(2)]
     pub amount: Credits,
+    /// The life of that region's group, as far as home has heard. Counts if the allocation is new.
+    #[n(3)]
+    pub life: Option<Life>,
 }
 
 /// See [`Operation::Return`].

@@ -58,8 +58,8 @@ impl Account {
     fn new_allocation(&self, home: &Home, asked: &Allocate) -> Allocation {
         let last = home.generations.get(&asked.region).copied().unwrap_or_default();
         let owner = Owner { region: asked.region, generation: last.next() };
-        let on_expiry = self.standing.policy.on_expiry;
-        Allocation { on_expiry, ..Allocation::new(owner, self.head.sequence.next()) }
+        let (on_expiry, life) = (self.standing.policy.on_expiry, asked.life);
+        Allocation { on_expiry, life, ..Allocation::new(owner, self.head.sequence.next()) }
     }
 
     /// Notes that a lot was given, in its place in burn-down order.
@@ -206,6 +206,7 @@ impl Account {
             record_retention: self.standing.policy.record_retention,
             reversals: self.reversals(allocation.opened_by).collect(),
             on_expiry: allocation.on_expiry,
+            life: allocation.life,
         })
     }
 

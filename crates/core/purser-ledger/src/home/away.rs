@@ -2,18 +2,18 @@
 //!
 //! A retry may reach another region than the first attempt. Home sees the keys of all regions in
 //! their reports: of the same request under one key, the first that is booked stands, and the others
-//! are undone by their owners (R10). When a region's book has ended, its holds and charges are undone
-//! here.
+//! are undone by their owners (R10). When a region's book has ended, what is asked about its holds and
+//! charges is decided here, and what the region had decided stays decided.
 
 use purser_types::{Credits, HistoryError, HistoryReader, LogTime, Owner, Position, Sequence};
 
-use super::{AwayRequest, AwayUndo, SameRequest, Settlement, Shipped};
+use super::{AwayDecision, AwayRequest, SameRequest, Settlement, Shipped};
 use crate::account::{Account, HoldKey, read_entry, request_key};
 use crate::answer::{Decision, Last, Outcome, Receipt};
-use crate::command::{Context, HoldNumber, Identity, Item, Operation, Reclaim, Refund, Target};
+use crate::command::{Context, HoldNumber, Identity, Item, Target};
 use crate::digest::{Digest16, digest16};
 use crate::entry::{Entry, Fact};
-use crate::hold::Hold;
+use crate::hold::{Hold, HoldState};
 use crate::rejection::Rejection;
 
 impl Account {
@@ -63,9 +63,9 @@ impl Account {
         Some(Rejection::DecidedInRegion { owner, hold: made.hold })
     }
 
-    /// Remembers which refunds and reclaims were just booked: a repeat comes here once the allocation is
-    /// closed. What a region undoes by itself has no key.
-    pub(super) fn remember_undone(
+    /// Remembers what regions had decided about their holds and charges, of what was just booked: a repeat
+    /// comes here once the allocation is closed. What a region does by itself has no key.
+    pub(super) fn remember_decided(
         &mut self,
         settlement: &Settlement,
         now: LogTime,
@@ -73,20 +73,18 @@ impl Account {
     ) {
         let retention = self.standing.policy.key_retention;
         let Some(home) = self.home_side_mut() else { return };
-        let undoes =
-            |entry: &&Entry| matches!(entry.fact, Fact::RefundPromised { .. } | Fact::Reclaimed(_));
         let entries = settlement.shipped.iter().map(|shipped| &shipped.entry);
-        for entry in entries.filter(undoes) {
+        for entry in entries.filter(|entry| request_of(entry).is_none()) {
             let Some(asked) = identity_of(entry) else { continue };
-            let key = undone_key(settlement.allocation.opened_by, asked.key);
-            let undone = AwayUndo { fingerprint: asked.fingerprint, booked_at };
-            home.undone.insert(key, undone, now, retention);
+            let key = decided_key(settlement.allocation.opened_by, asked.key);
+            let decided = AwayDecision { fingerprint: asked.fingerprint, booked_at };
+            home.decided.insert(key, decided, now, retention);
         }
     }
 
-    /// The answer that a region has given to a refund or reclaim before its allocation was closed: as it
-    /// was given there.
-    pub(crate) fn recall_undone(
+    /// The answer that a region has given about a hold or charge before its allocation was closed: as it was
+    /// given there.
+    pub(crate) fn recall_decided(
         &self,
         item: &Item,
         now: LogTime,
@@ -95,13 +93,13 @@ impl Account {
         let Some((owner, asked)) = as_asked_there(item) else { return Ok(None) };
         let Ok(home) = self.home_side() else { return Ok(None) };
         let Some(&opened_by) = home.closed.get(&owner) else { return Ok(None) };
-        let Some(undone) = home.undone.get(&undone_key(opened_by, asked.key), now) else {
+        let Some(decided) = home.decided.get(&decided_key(opened_by, asked.key), now) else {
             return Ok(None);
         };
-        if undone.fingerprint != asked.fingerprint {
+        if decided.fingerprint != asked.fingerprint {
             return Ok(Some(Outcome::refused(Rejection::KeyReused)));
         }
-        let Fact::Settled(settlement) = read_entry(history, undone.booked_at)?.fact else {
+        let Fact::Settled(settlement) = read_entry(history, decided.booked_at)?.fact else {
             return Ok(None);
         };
         let mut entries = settlement.shipped.into_iter().map(|shipped| shipped.entry);
@@ -133,14 +131,27 @@ impl Account {
         }
         let Some(&opened_by) = home.closed.get(&owner) else { return Ok(Ok(None)) };
         let key = HoldKey { allocation: opened_by, hold: number };
-        let kept = home.away.get(&key, now).or_else(|| self.owing.get(&key));
-        let Some(position) = kept else { return Ok(Ok(None)) };
-        let fact = read_entry(history, *position)?.fact;
-        let settled = if let Fact::Settled(settlement) = &fact { Some(settlement) } else { None };
-        Ok(Ok(match settled {
-            Some(settlement) => settlement.hold_at_home(key),
-            None => fact.into_hold(),
-        }))
+        if home.away.get(&key, now).is_none() && self.owing.get(&key).is_none() {
+            return Ok(Ok(None));
+        }
+        let hold = self.away_as_it_stands(key, history)?;
+        Ok(Ok(hold.map(|hold| ended_with_its_allocation(hold, now))))
+    }
+
+    /// A region's hold or charge as the last entry here about it says, if there is a record of it.
+    pub(super) fn away_as_it_stands(
+        &self,
+        key: HoldKey,
+        history: &dyn HistoryReader,
+    ) -> Result<Option<Hold>, HistoryError> {
+        let latest = self.home_side().ok().and_then(|home| home.away.latest(&key));
+        let kept = latest.map(|kept| kept.value).or_else(|| self.owing.get(&key).copied());
+        let Some(position) = kept else { return Ok(None) };
+        let fact = read_entry(history, position)?.fact;
+        if let Fact::Settled(settlement) = &fact {
+            return Ok(settlement.hold_at_home(key));
+        }
+        Ok(fact.into_hold())
     }
 
     /// A hold or charge of a closed allocation as it stands, if its record is kept at `now`.
@@ -192,21 +203,27 @@ fn identity_of(entry: &Entry) -> Option<Identity> {
     Some(Identity { key: request_key(key), fingerprint })
 }
 
-/// What a region's refund or reclaim is found by: two regions may have been asked under one key.
-fn undone_key(opened_by: Sequence, key: Digest16) -> Digest16 {
+/// A hold that was open when its allocation was written off has ended with it: what it held came home.
+pub(super) fn ended_with_its_allocation(hold: Hold, now: LogTime) -> Hold {
+    match hold.state {
+        HoldState::Active => {
+            let expires_at = hold.expires_at.min(now);
+            Hold { state: HoldState::Expired, held: Credits::ZERO, expires_at, ..hold }
+        }
+        HoldState::Captured | HoldState::Released | HoldState::Expired => hold,
+    }
+}
+
+/// What a region's decision about a hold is found by: two regions may have been asked under one key.
+fn decided_key(opened_by: Sequence, key: Digest16) -> Digest16 {
     digest16(&[&opened_by.0.to_be_bytes()[..], &key[..]].concat())
 }
 
-/// A refund or reclaim of what a region made, as the region was asked for it, and which allocation it
-/// is of.
+/// What is asked about a hold or charge that a region made, as the region was asked for it, and which
+/// allocation it is of.
 fn as_asked_there(item: &Item) -> Option<(Owner, Identity)> {
     let mut operation = item.operation.clone();
-    let (Operation::Refund(Refund { away, .. }) | Operation::Reclaim(Reclaim { away, .. })) =
-        &mut operation
-    else {
-        return None;
-    };
-    let owner = away.take()?;
+    let owner = operation.away_mut()?.take()?;
     let there =
         Item::new(Context { key: item.context.key.clone(), ..Context::default() }, operation);
     Some((owner, there.identity()?))

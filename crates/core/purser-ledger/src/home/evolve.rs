@@ -31,14 +31,12 @@ impl Account {
     ) {
         self.evolve_allocation(&settlement.allocation);
         self.remember_away(settlement, entry.log_time);
-        self.remember_undone(settlement, entry.log_time, position);
+        self.remember_decided(settlement, entry.log_time, position);
         let allocation = settlement.allocation.opened_by;
         for shipped in &settlement.shipped {
             let Some(hold) = shipped.entry.fact.hold() else { continue };
             let key = HoldKey { allocation, hold: hold.number };
-            if hold.captured > Credits::ZERO {
-                self.evolve_away(key, &shipped.spent, entry, position);
-            }
+            self.evolve_away(key, &shipped.spent, entry, position);
             if shipped.same == SameRequest::Duplicate {
                 self.note_duplicate(key, entry.log_time);
             }

@@ -26,13 +26,14 @@ mod follow;
 mod residence;
 mod settle;
 mod tail;
+mod tail_fork;
 mod tail_matching;
 mod transfer;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use minicbor::{Decode, Encode};
-use purser_types::{Credits, Epoch, Generation, Owner, Position, Region, Sequence};
+use purser_types::{Credits, Epoch, Generation, Life, Owner, Position, Region, Sequence};
 
 use crate::account::HoldKey;
 use crate::command::LotNumber;
@@ -62,17 +63,17 @@ pub(crate) struct Home {
     pub(crate) allocations: BTreeMap<Owner, Allocation>,
     /// The last generation of each region that ever had one.
     pub(crate) generations: BTreeMap<Region, Generation>,
-    /// The holds and charges of regions that have spent: the last entry here about each.
+    /// The holds and charges of regions: the last entry here about each.
     pub(crate) away: TimeRing<HoldKey, Position>,
     /// Debt that booked spends of regions made and that is not repaid.
     pub(crate) realised: Credits,
-    /// Allocations that are closed, by which entries they were opened: holds and charges of theirs
-    /// can be undone here. Never forgotten, which takes some 40 bytes a generation.
+    /// Allocations that are closed, by which entries they were opened: what is asked about holds and
+    /// charges of theirs is decided here. Never forgotten, which takes some 40 bytes a generation.
     pub(crate) closed: BTreeMap<Owner, Sequence>,
     /// Requests that regions have decided, by the digest of their idempotency key.
     pub(crate) requests: TimeRing<Digest16, AwayRequest>,
-    /// Refunds and reclaims that regions have decided, by allocation and key.
-    pub(crate) undone: TimeRing<Digest16, AwayUndo>,
+    /// What regions have decided about holds and charges, by allocation and key.
+    pub(crate) decided: TimeRing<Digest16, AwayDecision>,
     /// Holds and charges of regions whose request had been decided elsewhere before.
     pub(crate) duplicates: TimeRing<HoldKey, ()>,
     /// Those of them that hold credits or have spent some.
@@ -96,9 +97,9 @@ pub(crate) struct AwayRequest {
     pub(crate) made: HoldKey,
 }
 
-/// A refund or reclaim that a region has accepted.
+/// What a region has accepted about a hold or charge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-pub(crate) struct AwayUndo {
+pub(crate) struct AwayDecision {
     #[n(0)]
     #[cbor(with = "minicbor::bytes")]
     pub(crate) fingerprint: Digest16,
@@ -187,6 +188,9 @@ pub struct Allocation {
     #[n(23)]
     #[cbor(skip_if = "Vec::is_empty")]
     pub covers: Vec<Covered>,
+    /// The life of the region's group for which it was made.
+    #[n(24)]
+    pub life: Option<Life>,
 }
 
 /// Credits that were asked back for another region. Until they come back they are the first region's.
@@ -201,6 +205,9 @@ pub struct PendingTransfer {
     /// The recall by which they were asked back.
     #[n(2)]
     pub recall: u64,
+    /// The life of that region's group, should it need a new allocation.
+    #[n(3)]
+    pub life: Option<Life>,
 }
 
 /// Whether an allocation can be granted more.
@@ -341,6 +348,7 @@ impl Allocation {
             covered: none,
             covered_gone: none,
             covers: Vec::new(),
+            life: None,
         }
     }
 
@@ -432,7 +440,7 @@ impl Home {
         realised: Credits::ZERO,
         closed: BTreeMap::new(),
         requests: TimeRing::EMPTY,
-        undone: TimeRing::EMPTY,
+        decided: TimeRing::EMPTY,
         duplicates: TimeRing::EMPTY,
         reversals: BTreeSet::new(),
         stopped: None,

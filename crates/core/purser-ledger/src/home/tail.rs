@@ -6,6 +6,11 @@
 //!                                                                                └ no ──▶ reported
 //! ```
 //!
+//! The tail begins after the last entry that both have: usually the last that came over, and an earlier
+//! one where the lost home's leader had changed at the very end. Its new leader then wrote others in the
+//! place of the last that came over. What came over stands here like any entry; nobody was told of it
+//! there, and whoever repeats it finds it.
+//!
 //! A call of the lost home was answered only if all that was not acknowledged by then, itself
 //! included, stayed within X. So what lies beyond X, counted from the first entry that is missing
 //! here, was never answered, and neither was anything that is not counted: none of it has happened.
@@ -16,15 +21,17 @@
 
 use std::collections::BTreeMap;
 
+use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 use purser_types::{Credits, Epoch, HistoryError, HistoryReader, LogTime, Region, Sequence};
 
+use super::away::ended_with_its_allocation;
 use super::tail_matching::PageKeys;
-use crate::account::{Account, Draft, Origin, Scribe, request_key};
+use crate::account::{Account, Draft, HoldKey, Origin, Scribe, request_key};
 use crate::answer::Outcome;
 use crate::codec;
 use crate::command::{Context, HoldNumber, Identity, Target};
-use crate::digest::hash_of;
+use crate::digest::{Digest32, hash_of};
 use crate::entry::{Entry, Fact, Move};
 use crate::hold::{Hold, HoldKind, HoldState, Source, sum};
 use crate::moving::{TailPage, WriteOffTail};
@@ -41,7 +48,7 @@ pub struct Tail {
     /// Its last epoch.
     #[n(1)]
     pub epoch: Epoch,
-    /// The last entry of it that came over.
+    /// The last entry that it and this home have: at first, the last that came over.
     #[n(2)]
     pub forked_at: Sequence,
     /// How many credits are set aside for it: X, as it was.
@@ -167,6 +174,17 @@ impl Tail {
             stand_ins: BTreeMap::new(),
         }
     }
+
+    /// Whether nothing of it is booked.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.booked.sequence == self.forked_at
+    }
+
+    /// The lost home's log turned out to part from what came over earlier.
+    fn parts_at(&mut self, common: Booked) {
+        self.forked_at = common.sequence;
+        self.booked = common;
+    }
 }
 
 impl TailRun {
@@ -206,7 +224,7 @@ impl Account {
         now: LogTime,
         scribe: &mut Scribe<'_>,
     ) -> Result<Outcome, HistoryError> {
-        let (tail, lost) = match self.read_tail(page) {
+        let (tail, lost) = match self.read_tail(page, &*scribe.history)? {
             Ok(read) => read,
             Err(refusal) => return Ok(Outcome::refused(refusal)),
         };
@@ -235,26 +253,38 @@ impl Account {
     }
 
     /// The tail that a page is of, and what of the page is not booked yet.
-    fn read_tail(&self, page: &TailPage) -> Result<(Tail, Vec<Entry>), Rejection> {
-        let tail = self.home_side()?.tails.get(&page.epoch).ok_or(Rejection::NothingNew)?;
+    fn read_tail(
+        &self,
+        page: &TailPage,
+        history: &dyn HistoryReader,
+    ) -> Result<Result<(Tail, Vec<Entry>), Rejection>, HistoryError> {
+        let tail = self.home_side().ok().and_then(|home| home.tails.get(&page.epoch));
+        let Some(mut tail) = tail.cloned() else { return Ok(Err(Rejection::NothingNew)) };
+        let Some(entries) = read_entries(page) else {
+            let sequence = tail.booked.sequence.next();
+            return Ok(Err(Rejection::ReportForked { sequence }));
+        };
+        if tail.is_untouched()
+            && let Some(common) = self.common_with_lost(&tail, (&entries, page.is_last), history)?
+        {
+            tail.parts_at(common);
+        }
         let mut last = tail.booked;
-        let mut lost = Vec::with_capacity(page.entries.len());
-        for bytes in &page.entries {
-            let forked = Rejection::ReportForked { sequence: last.sequence.next() };
-            let entry: Entry = codec::decode(bytes).map_err(|_unreadable| forked.clone())?;
+        let mut lost = Vec::with_capacity(entries.len());
+        for (entry, hash) in entries {
             if entry.sequence <= tail.booked.sequence && lost.is_empty() {
                 continue;
             }
             if entry.sequence > last.sequence.next() && lost.is_empty() {
-                return Err(Rejection::ReportGap { booked: last.sequence });
+                return Ok(Err(Rejection::ReportGap { booked: last.sequence }));
             }
             if entry.sequence != last.sequence.next() || last.hash != Some(entry.prev_hash) {
-                return Err(forked);
+                return Ok(Err(Rejection::ReportForked { sequence: last.sequence.next() }));
             }
-            last = Booked { sequence: entry.sequence, hash: Some(hash_of(bytes)) };
+            last = Booked { sequence: entry.sequence, hash: Some(hash) };
             lost.push(entry);
         }
-        Ok((tail.clone(), lost))
+        Ok(Ok((tail, lost)))
     }
 
     /// Notes what becomes of an entry, and tells what is to be booked for it.
@@ -334,6 +364,9 @@ impl Account {
     ) -> Result<Option<Hold>, HistoryError> {
         let lost = entry.fact.hold().filter(|_| !matches!(entry.fact, Fact::Charged(_)));
         let Some(lost) = lost else { return Ok(None) };
+        if lost.allocation != Sequence::ZERO {
+            return self.closed_hold_here(lost, seen);
+        }
         let number = if lost.number.0 <= tail.forked_at {
             lost.number
         } else {
@@ -346,6 +379,18 @@ impl Account {
             HoldKind::Charge => Target::Charge(number),
         };
         self.find_hold(target, seen.now, seen.history)
+    }
+
+    /// The same of a region, if its allocation is closed here as well: else the region goes on with it.
+    fn closed_hold_here(&self, lost: &Hold, seen: Seen<'_>) -> Result<Option<Hold>, HistoryError> {
+        let home = self.home_side().ok();
+        let closed = home.into_iter().flat_map(|home| home.closed.values());
+        if closed.into_iter().all(|opened_by| *opened_by != lost.allocation) {
+            return Ok(None);
+        }
+        let key = HoldKey { allocation: lost.allocation, hold: lost.number };
+        let hold = self.away_as_it_stands(key, seen.history)?;
+        Ok(hold.map(|hold| ended_with_its_allocation(hold, seen.now)))
     }
 
     /// Writes the entry that books a spend, under the key of the call that made it there: so a repeat
@@ -454,6 +499,12 @@ impl Account {
 /// Whether a spend is of debt that `entry` made for a tail.
 pub(crate) fn owes_for_tail(entry: &Entry, source: Source) -> bool {
     matches!(entry.fact, Fact::TailBooked(_)) && source == Source::Debt(entry.sequence)
+}
+
+/// The entries of a page with their hashes; nothing if one cannot be read.
+fn read_entries(page: &TailPage) -> Option<Vec<(Entry, Digest32)>> {
+    let read = |bytes: &ByteVec| Some((codec::decode(bytes).ok()?, hash_of(bytes)));
+    page.entries.iter().map(read).collect()
 }
 
 fn grow(figure: &mut Credits, amount: Credits) {

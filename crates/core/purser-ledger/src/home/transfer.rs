@@ -38,8 +38,8 @@ impl Account {
         let keep = keep.ok_or(Rejection::TransferBeyondRight { right })?;
         let recall = allocation.recall.number.saturating_add(1);
         allocation.recall = Recall { number: recall, keep };
-        let Transfer { to, amount, .. } = *asked;
-        allocation.transfer = Some(PendingTransfer { to, amount, recall });
+        let Transfer { to, amount, life, .. } = *asked;
+        allocation.transfer = Some(PendingTransfer { to, amount, recall, life });
         allocation.renew();
         Ok(Draft { fact: Fact::AllocationSet(Box::new(allocation)), moves: Vec::new() })
     }
@@ -60,7 +60,8 @@ impl Account {
         if amount.is_zero() {
             return None;
         }
-        let grant = self.decide_allocate(&Allocate::new(pending.to, amount)).ok();
+        let PendingTransfer { to, life, .. } = pending;
+        let grant = self.decide_allocate(&Allocate { life, ..Allocate::new(to, amount) }).ok();
         grant.filter(|draft| self.has_room_for(draft))
     }
 }

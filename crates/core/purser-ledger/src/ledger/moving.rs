@@ -97,28 +97,35 @@ impl Ledger {
     }
 
     /// What was decided here after an entry that the new home of a lost home's account has: its tail.
-    /// Nothing if that entry was never here, or if the account has not stepped down yet, since it could
-    /// decide more.
+    /// `marks` are such entries; the first that was here counts. Nothing if none was, or if the account has
+    /// not stepped down yet, since it could decide more.
     pub fn tail_after(
         &self,
         name: &AccountName,
         epoch: Epoch,
-        after: Booked,
+        marks: &[Booked],
         history: &dyn HistoryReader,
     ) -> Result<Option<TailPage>, HistoryError> {
-        for gone in self.gone_of(name).filter(|gone| gone.ended.is_some()) {
-            let (sequence, Some(position)) = (gone.head.sequence, gone.head.position) else {
-                continue;
-            };
-            let entries = page_after(Link { sequence, position }, after.sequence, history)?;
+        // Whoever is asked may have been home before as well, and may be home again.
+        if self.account(name).is_some_and(|live| live.epoch() <= epoch) {
+            return Ok(None);
+        }
+        let ended =
+            self.gone_of(name).filter(|gone| gone.ended.is_some_and(|ended| ended <= epoch));
+        let Some(gone) = ended.max_by_key(|gone| gone.ended) else { return Ok(None) };
+        let (sequence, Some(position)) = (gone.head.sequence, gone.head.position) else {
+            return Ok(None);
+        };
+        for mark in marks {
+            let entries = page_after(Link { sequence, position }, mark.sequence, history)?;
             let first = entries.first().and_then(|bytes| codec::decode::<Entry>(bytes).ok());
             let before = match first {
                 Some(first) => Some(first.prev_hash),
-                None => (sequence == after.sequence).then_some(gone.head.hash),
+                None => (sequence == mark.sequence).then_some(gone.head.hash),
             };
-            if before.is_some() && before == after.hash {
+            if before.is_some() && before == mark.hash {
                 let count = u64::try_from(entries.len()).unwrap_or(u64::MAX);
-                let is_last = after.sequence.0.saturating_add(count) >= sequence.0;
+                let is_last = mark.sequence.0.saturating_add(count) >= sequence.0;
                 return Ok(Some(TailPage { epoch, entries, is_last }));
             }
         }

@@ -36,7 +36,7 @@ fn allocate(words: &mut Words<'_>) -> Result<Operation, LineError> {
     let region = Region::parse(words.plain("region")?)?;
     let amount = Credits::parse(words.plain("amount")?)?;
     let lasting = instant(words, "lasting")?;
-    Ok(Operation::Allocate(Allocate { region, amount, lasting }))
+    Ok(Operation::Allocate(Allocate { lasting, ..Allocate::new(region, amount) }))
 }
 
 fn recall(reader: &Reader<'_>, book: &Book, words: &mut Words<'_>) -> Result<Operation, LineError> {
@@ -118,7 +118,7 @@ fn transfer(
     let from = reader.owner(&book.account, words)?;
     let to = Region::parse(words.plain("the other region")?)?;
     let amount = call_amount(words.plain("amount")?)?;
-    Ok(Operation::Transfer(Transfer { from, to, amount }))
+    Ok(Operation::Transfer(Transfer { from, to, amount, life: None }))
 }
 
 fn write_off(

@@ -244,7 +244,9 @@ impl Player {
             Answer::PassedOn(PassedOn::Decided(generation)) => {
                 vec![format!("decided in generation={}", generation.0)]
             }
-            Answer::Account(_) | Answer::Swept { .. } | Answer::Move(_) => Vec::new(),
+            Answer::Account(_) | Answer::Swept { .. } | Answer::Move(_) | Answer::Life(_) => {
+                Vec::new()
+            }
         })
     }
 

@@ -116,7 +116,7 @@ impl Reader<'_> {
     }
 
     fn capture(&self, words: &mut Words<'_>) -> Result<Asked, LineError> {
-        let (book, target) = self.target(words)?;
+        let (book, target, away) = self.target(words)?;
         let allow_debt = words.flag("allow_debt");
         let amount = words.plain_or_none().map(Credits::parse).transpose()?;
         let is_final = match words.named("final") {
@@ -132,30 +132,30 @@ impl Reader<'_> {
             }
         };
         let hold = target.number();
-        let capture = Capture { hold, amount, is_final, allow_debt, if_expired };
+        let capture = Capture { hold, amount, is_final, allow_debt, if_expired, away };
         Ok((book, Operation::Capture(capture)))
     }
 
     fn release(&self, words: &mut Words<'_>) -> Result<Asked, LineError> {
-        let (book, target) = self.target(words)?;
-        Ok((book, Operation::Release(Release { hold: target.number() })))
+        let (book, target, away) = self.target(words)?;
+        Ok((book, Operation::Release(Release { hold: target.number(), away })))
     }
 
     fn extend(&self, words: &mut Words<'_>) -> Result<Asked, LineError> {
-        let (book, target) = self.target(words)?;
+        let (book, target, away) = self.target(words)?;
         let until = words.named("until").ok_or(LineError::Missing("until"))?;
-        let extend = Extend { hold: target.number(), until: parse_instant(until)? };
+        let extend = Extend { hold: target.number(), until: parse_instant(until)?, away };
         Ok((book, Operation::Extend(extend)))
     }
 
     fn refund(&self, words: &mut Words<'_>) -> Result<Asked, LineError> {
-        let (book, target, away) = self.target_here_or_away(words)?;
+        let (book, target, away) = self.target(words)?;
         let amount = words.plain_or_none().map(call_amount).transpose()?;
         Ok((book, Operation::Refund(Refund { target, amount, away })))
     }
 
     fn reclaim(&self, words: &mut Words<'_>) -> Result<Asked, LineError> {
-        let (book, target, away) = self.target_here_or_away(words)?;
+        let (book, target, away) = self.target(words)?;
         Ok((book, Operation::Reclaim(Reclaim { target, away })))
     }
 
@@ -170,15 +170,8 @@ impl Reader<'_> {
         Ok(Operation::Close(Close { confirm: self.confirm(book, words)? }))
     }
 
-    fn target(&self, words: &mut Words<'_>) -> Result<(Book, Target), LineError> {
-        self.names.target(self.place, words.plain("hold or charge")?, self.book_before)
-    }
-
     /// A hold or charge, or at home one of a region's, as `eu:h1`, whose allocation is closed.
-    fn target_here_or_away(
-        &self,
-        words: &mut Words<'_>,
-    ) -> Result<(Book, Target, Option<Owner>), LineError> {
+    fn target(&self, words: &mut Words<'_>) -> Result<(Book, Target, Option<Owner>), LineError> {
         let word = words.plain("hold or charge")?;
         let (place, word) = match (self.place, word.split_once(':')) {
             (None, Some((region, name))) => (Some(Region::parse(region)?), name),

@@ -37,6 +37,7 @@ pub(super) fn commands() -> Vec<(&'static str, Command)> {
         is_final: true,
         allow_debt: false,
         if_expired: IfExpired::Charge,
+        away: None,
     });
     let refusal = Rejection::InsufficientCredits {
         available: credits(4),

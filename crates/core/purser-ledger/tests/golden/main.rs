@@ -26,7 +26,7 @@ use purser_ledger::{
     Spend, Standing, TailRun, TakeBack, Target, Transfer, Void, Voucher, WriteOff, codec,
 };
 use purser_types::{
-    Credits, Epoch, Generation, IdempotencyKey, LogTime, Machine, OperationId, Owner, Region,
+    Credits, Epoch, Generation, IdempotencyKey, Life, LogTime, Machine, OperationId, Owner, Region,
     Sequence, Span, Stamped, TenantId, Unit,
 };
 
@@ -47,6 +47,7 @@ fn the_bytes_of_commands_are_pinned() {
     commands.push(("batch", command(vec![bare, freeze])));
     commands.push(("sweep", Command::Sweep { accounts_max: 1_000 }));
     commands.push(("pass_on", pass_on()));
+    commands.push(("begin_life", begin_life()));
     let regions = vec![owner().region];
     for shortage in [Shortage::Exhausted, Shortage::Stranded { amount: credits(40), regions }] {
         let item = Item::new(Context::default(), Operation::Charge(charge()));
@@ -147,6 +148,10 @@ fn charge() -> Charge {
     Charge { amount: credits(5), allow_debt: false, reference: None }
 }
 
+fn begin_life() -> Command {
+    Command::BeginLife { known: vec![None, Some(Life::from_bytes([6; 16]))], life: life() }
+}
+
 fn pass_on() -> Command {
     let item = Item::new(context(), Operation::Charge(charge()));
     let retention = Span::from_days(1);
@@ -239,9 +244,10 @@ fn operations() -> Vec<Operation> {
             is_final: false,
             allow_debt: true,
             if_expired: IfExpired::Charge,
+            away: None,
         }),
-        Operation::Release(Release { hold: hold_number() }),
-        Operation::Extend(Extend { hold: hold_number(), until }),
+        Operation::Release(Release { hold: hold_number(), away: None }),
+        Operation::Extend(Extend { hold: hold_number(), until, away: None }),
         Operation::Charge(charge()),
         Operation::Refund(Refund { target, amount: Some(credits(20)), away: Some(owner()) }),
         Operation::Reclaim(Reclaim { target: Target::Hold(hold_number()), away: None }),
@@ -259,7 +265,7 @@ fn operations() -> Vec<Operation> {
         Operation::Freeze,
         Operation::Unfreeze,
         Operation::Close(Close { confirm: Confirm(sequence(9)) }),
-        Operation::Allocate(Allocate::new(owner().region, credits(40))),
+        Operation::Allocate(allocate(40, Some(life()))),
         Operation::SetAllocation(SetAllocation {
             owner: owner(),
             overdraft: Some(credits(10)),
@@ -283,8 +289,13 @@ fn operations() -> Vec<Operation> {
             from: owner(),
             to: Region::parse("us").unwrap(),
             amount: credits(9),
+            life: Some(life()),
         }),
     ]
+}
+
+fn allocate(amount: u64, life: Option<Life>) -> Allocate {
+    Allocate { life, ..Allocate::new(owner().region, credits(amount)) }
 }
 
 fn grant() -> Grant {
@@ -541,11 +552,17 @@ fn allocation() -> Allocation {
             to: Region::parse("us").unwrap(),
             amount: credits(9),
             recall: 3,
+            life: Some(life()),
         }),
         covered: credits(0),
         covered_gone: credits(0),
         covers: Vec::new(),
+        life: Some(life()),
     }
+}
+
+fn life() -> Life {
+    Life::from_bytes([7; 16])
 }
 
 fn booked() -> Booked {
@@ -569,6 +586,7 @@ fn voucher() -> Voucher {
         account: account(),
         reversals: vec![hold_number()],
         on_expiry: OnExpiry::TakeBack,
+        life: Some(life()),
     }
 }
 
@@ -599,7 +617,7 @@ fn lived() -> Vec<Operation> {
         Operation::Grant(grant(100, None, Some(at(1_000)), Some("pay_1".into()))),
         Operation::Authorize(authorize(60, 300)),
         Operation::Authorize(authorize(20, 60)),
-        Operation::Allocate(Allocate::new(owner().region, credits(5))),
+        Operation::Allocate(allocate(5, None)),
         Operation::Charge(Charge { amount: credits(70), allow_debt: true, reference: None }),
         Operation::Charge(Charge { amount: credits(1_000), allow_debt: false, reference: None }),
     ];
@@ -629,6 +647,10 @@ fn lived_ledger() -> (Ledger, MemoryHistory) {
     let stamped = Stamped { index: 100, ordinal: 0, at: at(70), command: &command };
     let noted = Answer::PassedOn(PassedOn::ToHome);
     assert_eq!(ledger.apply(stamped, &mut history).unwrap(), noted);
+    // As a region's group does that was restored.
+    let command = codec::encode(&begin_life());
+    let stamped = Stamped { index: 101, ordinal: 0, at: at(70), command: &command };
+    assert_eq!(ledger.apply(stamped, &mut history).unwrap(), Answer::Life(Some(life())));
     homes::depart(&mut ledger, &mut history);
     (ledger, history)
 }

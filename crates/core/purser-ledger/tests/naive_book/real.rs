@@ -56,7 +56,7 @@ impl Real {
         let lots = self.lots();
         let outcomes = match &answer {
             Answer::Account(outcomes) => outcomes.as_slice(),
-            Answer::Swept { .. } | Answer::PassedOn(_) | Answer::Move(_) => &[],
+            Answer::Swept { .. } | Answer::PassedOn(_) | Answer::Move(_) | Answer::Life(_) => &[],
         };
         outcomes.iter().map(|outcome| self.told(outcome, index, &lots)).collect()
     }
@@ -115,10 +115,13 @@ impl Real {
                 is_final: asked.is_final,
                 allow_debt: asked.allow_debt,
                 if_expired: if asked.late { IfExpired::Charge } else { IfExpired::Refuse },
+                away: None,
             }),
-            Request::Release { hold } => Operation::Release(Release { hold: self.number(hold) }),
+            Request::Release { hold } => {
+                Operation::Release(Release { hold: self.number(hold), away: None })
+            }
             Request::Extend { hold, until } => {
-                Operation::Extend(Extend { hold: self.number(hold), until: at(until) })
+                Operation::Extend(Extend { hold: self.number(hold), until: at(until), away: None })
             }
             Request::Charge { amount, allow_debt } => {
                 let amount = credits(amount);

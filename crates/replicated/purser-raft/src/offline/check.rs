@@ -14,7 +14,8 @@ use crate::history::HistoryPlace;
 use crate::history::format::file_start;
 use crate::history::scan::HistoryScan;
 use crate::identity::{
-    GROUPS_DIR, HISTORY_DIR, IDENTITY_FILE, Identity, LOCK_FILE, SNAPSHOTS_DIR, WAL_DIR,
+    GROUPS_DIR, HISTORY_DIR, IDENTITY_FILE, Identity, LOCK_FILE, RESTORED_FILE, SNAPSHOTS_DIR,
+    WAL_DIR,
 };
 use crate::ids::GroupId;
 use crate::snapshot::SnapshotFile;
@@ -57,7 +58,7 @@ impl Check {
         for listed in self.list(dir)? {
             let path = dir.join(&listed.name);
             match listed.name.as_str() {
-                IDENTITY_FILE if !listed.is_dir => drop(self.read(&path)?),
+                IDENTITY_FILE | RESTORED_FILE if !listed.is_dir => drop(self.read(&path)?),
                 LOCK_FILE if !listed.is_dir => {
                     if !self.read(&path)?.is_empty() {
                         self.find(&path, 0, Severity::Unused, "the file should be empty");

@@ -21,17 +21,23 @@ pub(crate) async fn livez() -> &'static str {
     "ok\n"
 }
 
-/// Whether the node serves: every group knows its leader and this node has caught up. A router serves
+/// Whether the node serves: every group knows its leader and this node has caught up, and if it was
+/// restored from a backup they have begun another life. A router serves
 /// when it knows who is home of whom and hears its region.
 pub(crate) async fn readyz(State(api): State<Arc<Api>>, RawQuery(query): RawQuery) -> Response {
     let statuses = api.groups().all().iter().map(|group| (group.id(), group.status()));
     let statuses: Vec<_> = statuses.collect();
     let draining = api.is_draining();
     let has_way = !api.is_router() || api.regions().is_some_and(|regions| regions.are_known());
-    let ready = !draining && has_way && statuses.iter().all(|(_, status)| is_ready(status));
+    let is_open = api.groups().are_open();
+    let ready =
+        !draining && is_open && has_way && statuses.iter().all(|(_, status)| is_ready(status));
     let mut body = String::from(match (draining, ready) {
         (true, _) => "shutting down\n",
         (false, true) => "ok\n",
+        (false, false) if !is_open => {
+            "restored from a backup, and its groups have not begun anew\n"
+        }
         (false, false) => "not ready\n",
     });
     if query.as_deref() == Some("verbose") {

@@ -98,7 +98,7 @@ async fn authorize(call: Call) -> Handled {
 async fn capture(call: Call) -> Handled {
     let request: CaptureRequest = call.json_or_default()?;
     let account = call.account(call.unit()?)?;
-    let asked = convert::capture(call.hold()?, &request);
+    let asked = convert::capture(call.hold()?, &request, call.seat.away());
     let item = call.item(asked)?.noting(&request.metadata)?;
     let done = call.decide(&account, item).await?;
     let answer = done.shown(&account).capture_answer(&done.receipt)?;
@@ -114,7 +114,8 @@ async fn capture(call: Call) -> Handled {
 async fn release(call: Call) -> Handled {
     let request: ReleaseRequest = call.json_or_default()?;
     let account = call.account(call.unit()?)?;
-    let mut item = call.item(convert::release(call.hold()?))?.noting(&request.metadata)?;
+    let mut item =
+        call.item(convert::release(call.hold()?, call.seat.away()))?.noting(&request.metadata)?;
     if let Some(reason) = &request.reason {
         item = item.because(reason);
     }
@@ -126,7 +127,7 @@ async fn release(call: Call) -> Handled {
 async fn extend(call: Call) -> Handled {
     let request: ExtendRequest = call.json()?;
     let account = call.account(call.unit()?)?;
-    let item = call.item(convert::extend(call.hold()?, &request))?;
+    let item = call.item(convert::extend(call.hold()?, &request, call.seat.away()))?;
     let done = call.decide(&account, item).await?;
     let answer = done.shown(&account).hold_answer(&done.receipt)?;
     Ok(Reply::decided(StatusCode::OK, &answer, done.decided)?)

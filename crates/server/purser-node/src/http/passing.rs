@@ -59,7 +59,7 @@ impl Call {
                 let home = self.strict_home(regions, &account.tenant, operation);
                 Ok(home.unwrap_or_else(|| *self.api.region()))
             }
-            Purpose::Undo | Purpose::Other => self.home_of(regions, &account.tenant).await,
+            Purpose::GoOn | Purpose::Other => self.home_of(regions, &account.tenant).await,
         }
     }
 

@@ -88,6 +88,12 @@ impl Refusal {
         Self::new(ProblemCode::NotReady, detail)
     }
 
+    /// The node's data folder was restored from a backup, and its groups have not begun another life.
+    pub(crate) fn restored() -> Self {
+        let detail = "the node was restored from a backup and does not serve yet; nothing happened";
+        Self::new(ProblemCode::NotReady, detail)
+    }
+
     /// The region that decides can not be reached.
     pub(crate) fn unreachable(region: Region) -> Self {
         let detail =

@@ -166,6 +166,7 @@ where
 {
     let meta = Meta::of(request.headers(), api.request_ids(), api.limits().request);
     let handled = match Call::read(Arc::clone(&api), route.access, meta.clone(), request).await {
+        Ok(call) if !call.api.groups().are_open() => Err(Refusal::restored().into()),
         Ok(call) if call.api.is_router() => Err(call.pass_through(route.operation).await),
         Ok(mut call) => match call.take_seat(route.operation).await {
             Ok(()) => handler(call).await,

@@ -36,7 +36,7 @@ pub(crate) enum Seat {
 }
 
 impl Seat {
-    /// The closed allocation that a refund or reclaim is about.
+    /// The closed allocation that a call is about.
     pub(crate) const fn away(self) -> Option<Owner> {
         if let Self::Closed(owner) = self { Some(owner) } else { None }
     }
@@ -55,8 +55,8 @@ impl Seat {
 pub(crate) enum Purpose {
     /// It makes a hold or a charge.
     Begin,
-    /// It refunds or reclaims one.
-    Undo,
+    /// It changes one.
+    GoOn,
     /// Anything else.
     Other,
 }
@@ -65,19 +65,22 @@ impl Purpose {
     pub(crate) const fn of(operation: Operation) -> Self {
         match operation {
             Operation::Authorize | Operation::Charge => Self::Begin,
-            Operation::RefundHold
+            Operation::Capture
+            | Operation::Release
+            | Operation::Extend
+            | Operation::RefundHold
             | Operation::RefundCharge
             | Operation::ReclaimHold
-            | Operation::ReclaimCharge => Self::Undo,
+            | Operation::ReclaimCharge => Self::GoOn,
             _ => Self::Other,
         }
     }
 
-    /// Home's seat for what an allocation made that is closed. Home keeps what can be undone of it, and
-    /// nothing else: to everything else its ids name nothing, least of all what home has numbered alike.
+    /// Home's seat for what an allocation made that is closed. Home decides what is asked of it and shows
+    /// nothing of it: to a read its ids name nothing, least of all what home has numbered alike.
     const fn after_close(self, owner: Owner) -> Seat {
         match self {
-            Self::Undo => Seat::Closed(owner),
+            Self::GoOn => Seat::Closed(owner),
             Self::Begin | Self::Other => Seat::Home,
         }
     }

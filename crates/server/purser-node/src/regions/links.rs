@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use purser_raft::{CallError, NodeId, PeerCalls};
-use purser_types::{Region, Span};
+use purser_types::{Life, Region, Span};
 use tokio::sync::Notify;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
@@ -54,6 +54,8 @@ struct LinkState {
     heard_at: BTreeMap<NodeId, Span>,
     round_trip: Option<Span>,
     leaders: Vec<Option<NodeId>>,
+    /// The lives of its shards' groups.
+    lives: Vec<Option<Life>>,
     /// How often its nodes were named, so that they are in turns.
     turns: usize,
 }
@@ -183,6 +185,15 @@ impl Links {
     /// Who leads each of a region's shards, as it last said.
     pub(crate) fn leaders(&self, region: Region) -> Vec<Option<NodeId>> {
         self.states().get(&region).map(|state| state.leaders.clone()).unwrap_or_default()
+    }
+
+    /// The life that the group of a shard there is in; nothing if the region was not heard yet.
+    pub(crate) fn life(&self, region: Region, Shard(shard): Shard) -> Option<Option<Life>> {
+        let states = self.states();
+        let state = states.get(&region).filter(|state| !state.leaders.is_empty())?;
+        let place = usize::try_from(shard).ok()?;
+        // An earlier release tells of no lives, and has none.
+        Some(state.lives.get(place).copied().flatten())
     }
 
     /// How long a question and its answer took lately.
@@ -330,11 +341,12 @@ impl Links {
         let sent = self.clock.now();
         let deadline = Instant::now() + PULSE_PATIENCE;
         match self.ask_any(vec![node], (region, None), &Ask::Pulse, deadline).await {
-            Ok(Answered::Pulse(leaders)) => {
+            Ok(Answered::Pulse { leaders, lives }) => {
                 let took = self.clock.since(sent);
                 let mut states = self.states();
                 let state = states.entry(region).or_default();
                 state.round_trip = Some(took);
+                state.lives = lives;
                 state.leaders = leaders.into_iter().map(|it| it.map(NodeId)).collect();
             }
             Ok(_) => tracing::warn!(%region, %node, "a pulse was answered with something else"),

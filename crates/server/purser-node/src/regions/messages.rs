@@ -6,7 +6,7 @@
 //!  any ───── Move ─────▶ a shard   ◀── what it has of an account, or how far it has come
 //!  home ──── Standby ──▶ a standby ◀── whether it follows, or what it has of a lost home
 //!  any ───── Placement ▶ its group ◀── pages, one tenant, or what came of a change
-//!  any ───── Pulse ────▶ any       ◀── who leads which shard there
+//!  any ───── Pulse ────▶ any       ◀── who leads which shard there, and which life it is in
 //! ```
 //!
 //! One ask carries all accounts between two shards. Every ask may be lost, repeated or overtaken:
@@ -16,7 +16,7 @@ use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 use purser_ledger::{AccountName, Booked, Cover, DemandReport, Identity, Rejection, Report, codec};
 use purser_placement::{ChangeNumber, Changes, Refusal, TenantPlacement};
-use purser_types::{Credits, Owner, Region, Span, TenantId};
+use purser_types::{Credits, Life, Owner, Region, Span, TenantId};
 
 use super::moving::{MoveAnswer, MoveAsk};
 use super::signature::SignedVoucher;
@@ -190,9 +190,17 @@ pub(crate) struct NotCovered {
 /// What is answered.
 #[derive(Debug, Clone, Encode, Decode)]
 pub(crate) enum Answered {
-    /// The leaders of the region's shards, in order, as far as they are known.
+    /// Of the region's shards, in order.
     #[n(0)]
-    Pulse(#[n(0)] Vec<Option<u64>>),
+    Pulse {
+        /// Their leaders, as far as they are known.
+        #[n(0)]
+        leaders: Vec<Option<u64>>,
+        /// The lives of their groups.
+        #[n(1)]
+        #[cbor(default)]
+        lives: Vec<Option<Life>>,
+    },
     /// To [`Ask::Reports`].
     #[n(1)]
     Told(#[n(0)] Vec<Told>),

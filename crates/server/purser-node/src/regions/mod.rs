@@ -49,7 +49,7 @@ pub(crate) use self::moving::MoveEnd;
 use self::moving::Moves;
 use self::outpost::Homes;
 pub(crate) use self::outpost::{Chance, HomeReason, Outpost};
-pub(crate) use self::placement::{Directory, DirectoryError};
+pub(crate) use self::placement::{Directory, DirectoryError, PLACEMENT_GROUP};
 pub(crate) use self::standby::Watch;
 use self::standby::{Keeper, Plan, Replicas, StandbyAnswer, StandbyAsk, Watches};
 use crate::groups::{Groups, GroupsError};
@@ -365,8 +365,10 @@ impl Regions {
         let no_shard = || Answered::NotNow { reason: "there is no such shard".to_owned() };
         match ask {
             Ask::Pulse => {
-                let leaders = self.groups.all().iter().map(|group| group.leader());
-                Answered::Pulse(leaders.map(|leader| leader.map(|node| node.0)).collect())
+                let groups = self.groups.all().iter();
+                let leaders = groups.clone().map(|group| group.leader().map(|node| node.0));
+                let lives = groups.map(|group| group.view(|ledger, _| ledger.life()));
+                Answered::Pulse { leaders: leaders.collect(), lives: lives.collect() }
             }
             Ask::Reports(reports) => match self.desk_of(Shard(reports.shard)) {
                 Some(desk) => desk.book(reports, false).await,

@@ -74,6 +74,7 @@ mod tests {
             lots: Vec::new(),
             overdraft: Credits::ZERO,
             on_expiry: purser_ledger::OnExpiry::Keep,
+            life: None,
             mode: purser_ledger::Mode::Local,
             recall: purser_ledger::Recall::default(),
             booked: purser_ledger::Booked::default(),

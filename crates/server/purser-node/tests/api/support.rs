@@ -187,6 +187,13 @@ impl Cluster {
         self.bring_back(place).await;
     }
 
+    /// Kills the node at `place`, has its data folder changed and starts it again.
+    pub(crate) async fn meanwhile(&mut self, place: usize, change: impl FnOnce(&Path)) {
+        self.lose(place).await;
+        change(&self.settings[place].data_dir);
+        self.bring_back(place).await;
+    }
+
     /// Kills the node at `place` and starts it again from its data.
     pub(crate) async fn crash(&mut self, place: usize) {
         self.lose(place).await;
@@ -238,6 +245,14 @@ impl Cluster {
     pub(crate) async fn of_large_regions() -> Self {
         let regions: &[&str] = &["us", "us", "us", "eu", "eu", "eu", "ap"];
         let unusual = Unusual { regions: Some(regions), ..Unusual::default() };
+        Self::start_connected(unusual).await
+    }
+
+    /// A cluster with three nodes in `us` and one each in `eu`, which stands by for it, and `ap`.
+    pub(crate) async fn of_a_large_home() -> Self {
+        let regions: &[&str] = &["us", "us", "us", "eu", "ap"];
+        let standbys: &[(&str, &str)] = &[("us", "eu")];
+        let unusual = Unusual { regions: Some(regions), standbys, ..Unusual::default() };
         Self::start_connected(unusual).await
     }
 

@@ -77,6 +77,7 @@ impl State {
                 is_final: true,
                 allow_debt: false,
                 if_expired: IfExpired::Refuse,
+                away: None,
             }),
             _ => charge(),
         })

@@ -7,6 +7,7 @@ use purser_ledger::{
 use purser_types::{Epoch, Generation, Owner, Span};
 
 use super::{Answered, Known, Story, credits, hold_of};
+use crate::broken::Rule;
 
 impl Story {
     /// A client calls.
@@ -70,20 +71,40 @@ impl Story {
                 is_final: self.rng.bool(),
                 allow_debt: self.rng.bool(),
                 if_expired: if self.rng.bool() { IfExpired::Charge } else { IfExpired::Refuse },
+                away: None,
             }),
-            3 => Operation::Release(Release { hold }),
+            3 => Operation::Release(Release { hold, away: None }),
             4 => {
                 let until = self.now.saturating_add(Span::from_secs(self.rng.u64(1..200)));
-                Operation::Extend(Extend { hold, until })
+                Operation::Extend(Extend { hold, until, away: None })
             }
             5..8 => Operation::Refund(Refund { target, amount, away: None }),
             _ => Operation::Reclaim(Reclaim { target, away: None }),
         }
     }
 
+    /// Who is asked about a hold or charge, and what: home, once the allocation that it is of is closed.
+    fn seated(&self, owner: Owner, mut operation: Operation) -> (Owner, Operation) {
+        let home = self.world.home_account();
+        if !home.has_closed(owner) {
+            return (owner, operation);
+        }
+        match operation.away_mut() {
+            Some(_) if self.world.breaks(Rule::ClosedIsNamed) => (),
+            Some(away) => *away = Some(owner),
+            None => return (owner, operation),
+        }
+        (home.owner(), operation)
+    }
+
     /// Asks with a new key, and notes what it should come to.
     pub(super) fn ask(&mut self, owner: Owner, operation: Operation) {
         let key = self.key();
+        let of = owner;
+        let (owner, operation) = self.seated(owner, operation);
+        if of != owner {
+            self.count("call about a closed allocation");
+        }
         let Some(outcome) = self.send(owner, operation.clone(), &key) else { return };
         self.say(|_| format!("{owner:?}: {operation:?}\n    {:?}", outcome.result));
         self.note(owner, &outcome);
@@ -153,6 +174,37 @@ impl Story {
         self.count("retry");
     }
 
+    /// What a region had decided about a hold or charge stays decided when its allocation is closed: home
+    /// gives the same answer to each call. And what is new home decides.
+    pub(super) fn ask_about_closed(&mut self) -> Result<(), String> {
+        for place in 0..self.answered.len() {
+            let Answered { owner, ref operation, ref key, ref outcome, at, .. } =
+                self.answered[place];
+            let (asked, again) = self.seated(owner, operation.clone());
+            let kept = self.now < at.saturating_add(Span::from_days(1));
+            let is_told = outcome.result.is_ok() && !self.tally.rolled_back.contains(&owner);
+            if asked == owner || !kept || !is_told {
+                continue;
+            }
+            let (key, before) = (key.clone(), outcome.result.clone());
+            let again = self.send(asked, again, &key).expect("home is there");
+            if !again.replayed || again.result != before {
+                return Err(format!("R10: a repeat is decided anew: {before:?}, then {again:?}"));
+            }
+            self.count("retry after a close");
+        }
+        let of_regions = self.known.iter().filter(|known| !known.is_of_home());
+        let of_regions: Vec<Known> = of_regions.copied().collect();
+        for _ in 0..of_regions.len().min(4) {
+            let Some(Known { owner, target, .. }) = self.rng.choice(&of_regions).copied() else {
+                break;
+            };
+            let operation = self.about(target);
+            self.ask(owner, operation);
+        }
+        Ok(())
+    }
+
     /// The answer was lost, and the client asks another region, or home, with the same key.
     fn retry_elsewhere(&mut self) {
         let begins = |answered: &&Answered| {
@@ -206,6 +258,11 @@ impl Story {
         let account = self.world.home_account();
         let epoch = if is_of_home { account.epoch() } else { Epoch::default() };
         let owner = if is_of_home { account.owner() } else { owner };
+        if !is_of_home {
+            let spent = entry.moves.iter().filter(|step| step.to == purser_ledger::Bucket::Used);
+            let spent: u128 = spent.map(|step| u128::from(step.amount.get())).sum();
+            *self.tally.spent.entry(owner).or_default() += spent;
+        }
         let made = made.map(|target| Known { owner, target, epoch });
         self.known.extend(made);
         if let (Some(made), Some(key)) = (made, &entry.key) {
@@ -226,5 +283,23 @@ impl Story {
             _ => 0,
         };
         self.tally.used.insert(place, used - promised);
+    }
+
+    /// What a region has ever spent under an allocation, also what it has forgotten since, is no more than
+    /// it was given and has not returned.
+    pub(super) fn check_rolled_back(&self) -> Result<(), String> {
+        for allocation in self.world.home_account().allocations() {
+            let owner = allocation.owner;
+            let spent = self.tally.spent.get(&owner).copied().unwrap_or_default();
+            let given = [allocation.granted, allocation.covered, allocation.overdraft_worst];
+            let most = given.iter().map(|amount| u128::from(amount.get())).sum::<u128>();
+            let returned = u128::from(allocation.returned.get());
+            if self.tally.rolled_back.contains(&owner) && spent + returned > most {
+                return Err(format!(
+                    "R9: {owner:?} has spent {spent} and returned {returned} of {most}"
+                ));
+            }
+        }
+        Ok(())
     }
 }

@@ -37,8 +37,10 @@ impl Story {
             let open: Vec<Owner> =
                 self.world.home_account().allocations().map(|found| found.owner).collect();
             if open.is_empty() {
+                self.ask_about_closed()?;
                 self.world.undo_at_home(self.now);
                 self.note_own_acts();
+                self.world.check(self.now)?;
                 self.compare()?;
                 self.check_promises()?;
                 self.world.audit()?;

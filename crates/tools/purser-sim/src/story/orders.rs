@@ -6,7 +6,7 @@ use purser_ledger::{
     Allocate, Category, Confirm, Grant, Mode, OnExpiry, Operation, SetAllocation, TakeBack,
     Transfer, Void,
 };
-use purser_types::Span;
+use purser_types::{Life, Region, Span};
 
 use super::{Story, credits};
 
@@ -17,9 +17,11 @@ impl Story {
             0..3 => self.grant(),
             3..9 => {
                 let (region, amount) = (self.any_region(), credits(self.rng.u64(0..=40)));
+                let life = self.heard_life(region);
                 let lasting = Some(self.now.saturating_add(Span::from_secs(self.rng.u64(0..100))));
                 let lasting = lasting.filter(|_| self.rng.bool());
-                self.at_home("allocate", Operation::Allocate(Allocate { region, amount, lasting }));
+                let allocate = Allocate { region, amount, life, lasting };
+                self.at_home("allocate", Operation::Allocate(allocate));
             }
             9..11 => {
                 let keep = Some(credits(self.rng.u64(0..=10)));
@@ -67,7 +69,16 @@ impl Story {
     fn transfer(&mut self) {
         let Some(from) = self.any_allocation() else { return };
         let (to, amount) = (self.any_region(), credits(self.rng.u64(1..=20)));
-        self.at_home("transfer", Operation::Transfer(Transfer { from, to, amount }));
+        let life = self.heard_life(to);
+        self.at_home("transfer", Operation::Transfer(Transfer { from, to, amount, life }));
+    }
+
+    /// The life of a region's group as home has heard it: now and then an earlier one.
+    fn heard_life(&mut self, region: Region) -> Option<Life> {
+        let known = self.world.regions.get(&region)?;
+        let now = known.site.ledger().life();
+        let is_late = self.rng.u8(0..8) == 0;
+        if is_late { known.life_before } else { now }
     }
 
     fn void(&mut self) {

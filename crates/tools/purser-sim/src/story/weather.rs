@@ -2,7 +2,7 @@
 //! region comes back from an old backup.
 
 use purser_ledger::{Operation, Return};
-use purser_types::Span;
+use purser_types::{Life, Span};
 
 use super::{Story, credits};
 use crate::world::Message;
@@ -19,7 +19,8 @@ impl Story {
                 self.put_on_wire(sent);
             }
             4..9 => {
-                let sent = self.any_book().and_then(|owner| self.world.report(owner));
+                let owner = self.rng.choice(self.world.reporting());
+                let sent = owner.and_then(|owner| self.world.report(owner));
                 self.put_on_wire(sent);
             }
             9..16 => self.deliver(),
@@ -80,6 +81,7 @@ impl Story {
                 if let Some(found) = self.world.regions.get_mut(&region) {
                     found.site.restart();
                     found.booked.clear();
+                    found.lost.clear();
                     self.count("region restart");
                 }
             }
@@ -110,26 +112,16 @@ impl Story {
         }
     }
 
-    /// A region is restored from a backup. What the restore leaves behind makes its leader seal every
-    /// book before it serves anything (R9).
+    /// A region is restored from a backup.
     fn roll_back(&mut self) {
         let Some((region, site)) = self.rng.choice(&self.backups).cloned() else { return };
-        let now = self.now;
-        let given = self.world.home_account().allocations().map(|found| found.owner);
-        let given = given.filter(|owner| owner.region == region).collect::<Vec<_>>();
-        let Some(found) = self.world.regions.get_mut(&region) else { return };
-        let before = found.site.ledger().allocations().map(|book| book.owner());
-        self.tally.rolled_back.extend(before);
+        let before = self.world.regions.get(&region).into_iter();
+        let before = before.flat_map(|found| found.site.ledger().allocations());
+        self.tally.rolled_back.extend(before.map(|book| book.owner()));
         // What the region had noted and decided is forgotten, and home's journal has to find it.
         self.accepted.retain(|(asked, _), _| *asked != region);
-        found.site = site;
-        found.booked.clear();
-        let owners: Vec<_> = found.site.ledger().allocations().map(|book| book.owner()).collect();
-        let lost = given.iter().filter(|owner| !owners.contains(owner));
-        found.lost.extend(lost.map(|owner| owner.generation));
-        for owner in owners {
-            self.world.in_region(owner, Operation::Seal, None, now);
-        }
+        let life = Life::from_bytes(self.rng.u128(..).to_be_bytes());
+        self.world.restore(region, site, life, self.now);
         self.count("rollback");
     }
 }

@@ -143,7 +143,7 @@ impl Player {
         let home = self.groups.get(&None).and_then(|home| home.book(&book));
         let tail = home.and_then(|home| home.tails().next()).ok_or(LineError::NoAccount)?;
         let old = self.groups.get(&Region::parse(OLD).ok()).ok_or(LineError::NoAccount)?;
-        let found = old.ledger.tail_after(&name, tail.epoch, tail.booked, &old.history);
+        let found = old.ledger.tail_after(&name, tail.epoch, &[tail.booked], &old.history);
         let page = match found {
             Ok(page) => page.ok_or(LineError::NoAccount)?,
             Err(error) => return Ok(Line::Answered(Err(error.into()))),

@@ -136,7 +136,9 @@ async fn transfer(call: Call) -> Handled {
     if request.from != request.to {
         refuse_unknown(&call, request.to.0)?;
     }
-    change(&call, convert::transfer(&request), &request.reason).await
+    let shard = call.api.groups().shard_of(&call.account(call.unit()?)?);
+    let life = call.api.regions().and_then(|regions| regions.links().life(request.to.0, shard));
+    change(&call, convert::transfer(&request, life.flatten()), &request.reason).await
 }
 
 /// Refuses a region that is not there, and home itself: credits get there by a recall.

@@ -28,10 +28,11 @@ impl Entrant {
             Some(regions) => {
                 let purpose = match operation {
                     BatchOperation::Authorize(_) | BatchOperation::Charge(_) => Purpose::Begin,
-                    BatchOperation::Refund(..) | BatchOperation::Reclaim(..) => Purpose::Undo,
                     BatchOperation::Capture(..)
                     | BatchOperation::Release(..)
-                    | BatchOperation::Extend(..) => Purpose::Other,
+                    | BatchOperation::Extend(..)
+                    | BatchOperation::Refund(..)
+                    | BatchOperation::Reclaim(..) => Purpose::GoOn,
                 };
                 call.place_of(regions, &account, subject_of(&operation), purpose).await?
             }
@@ -97,9 +98,9 @@ fn asked(call: &Call, (account, seat): (&AccountName, Seat), operation: &BatchOp
     match operation {
         BatchOperation::Authorize(request) => convert::authorize(request),
         BatchOperation::Charge(request) => convert::charge(request),
-        BatchOperation::Capture(id, request) => convert::capture(hold(id), request),
-        BatchOperation::Release(id, _) => convert::release(hold(id)),
-        BatchOperation::Extend(id, request) => convert::extend(hold(id), request),
+        BatchOperation::Capture(id, request) => convert::capture(hold(id), request, seat.away()),
+        BatchOperation::Release(id, _) => convert::release(hold(id), seat.away()),
+        BatchOperation::Extend(id, request) => convert::extend(hold(id), request, seat.away()),
         BatchOperation::Refund(subject, request) => {
             convert::refund(target(subject), request, seat.away())
         }

@@ -6,7 +6,7 @@ use purser_ledger::{
     Allocation, AllocationStatus, Bucket, Confirm, Fact, Mode, OnExpiry, Operation, Receipt,
     SetAllocation, Transfer,
 };
-use purser_types::{Credits, Generation, Owner, Span};
+use purser_types::{Credits, Generation, Life, Owner, Span};
 
 use super::shown::{Shown, moved};
 use crate::http::problem::Refusal;
@@ -33,10 +33,10 @@ pub(crate) fn recall(owner: Owner, request: &api::RecallRequest) -> Operation {
 }
 
 /// Asks credits back for another region.
-pub(crate) const fn transfer(request: &api::TransferRequest) -> Operation {
+pub(crate) const fn transfer(request: &api::TransferRequest, life: Option<Life>) -> Operation {
     let from = Owner { region: request.from.0, generation: Generation::HOME };
     let (to, amount) = (request.to.0, request.amount.credits());
-    Operation::Transfer(Transfer { from, to, amount })
+    Operation::Transfer(Transfer { from, to, amount, life })
 }
 
 /// What is to become of an allocation whose lease has run out.

@@ -29,8 +29,12 @@ pub(crate) fn charge(request: &api::ChargeRequest) -> Operation {
     })
 }
 
-/// Asks for a capture.
-pub(crate) fn capture(hold: HoldNumber, request: &api::CaptureRequest) -> Operation {
+/// Asks for a capture; `away` is the closed allocation that the hold belongs to, if it does.
+pub(crate) fn capture(
+    hold: HoldNumber,
+    request: &api::CaptureRequest,
+    away: Option<Owner>,
+) -> Operation {
     let if_expired = match request.if_expired {
         api::IfExpired::Refuse => IfExpired::Refuse,
         api::IfExpired::Charge => IfExpired::Charge,
@@ -41,20 +45,25 @@ pub(crate) fn capture(hold: HoldNumber, request: &api::CaptureRequest) -> Operat
         is_final: request.r#final,
         allow_debt: request.allow_debt,
         if_expired,
+        away,
     })
 }
 
-/// Asks for a release.
-pub(crate) const fn release(hold: HoldNumber) -> Operation {
-    Operation::Release(Release { hold })
+/// Asks for a release; `away` as for a capture.
+pub(crate) const fn release(hold: HoldNumber, away: Option<Owner>) -> Operation {
+    Operation::Release(Release { hold, away })
 }
 
-/// Asks for a later deadline.
-pub(crate) const fn extend(hold: HoldNumber, request: &api::ExtendRequest) -> Operation {
-    Operation::Extend(Extend { hold, until: request.until.0 })
+/// Asks for a later deadline; `away` as for a capture.
+pub(crate) const fn extend(
+    hold: HoldNumber,
+    request: &api::ExtendRequest,
+    away: Option<Owner>,
+) -> Operation {
+    Operation::Extend(Extend { hold, until: request.until.0, away })
 }
 
-/// Asks for a refund; `away` is the closed allocation that the hold or charge belongs to, if it does.
+/// Asks for a refund; `away` as for a capture.
 pub(crate) fn refund(
     target: Target,
     request: &api::RefundRequest,
@@ -64,7 +73,7 @@ pub(crate) fn refund(
     Operation::Refund(Refund { target, amount, away })
 }
 
-/// Asks for a reclaim; `away` as for a refund.
+/// Asks for a reclaim; `away` as for a capture.
 pub(crate) const fn reclaim(target: Target, away: Option<Owner>) -> Operation {
     Operation::Reclaim(Reclaim { target, away })
 }

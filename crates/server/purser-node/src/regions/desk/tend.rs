@@ -7,7 +7,7 @@ use purser_ledger::{
     Account, AccountName, AccountStatus, Allocate, AllocationStatus, Decision, DemandReport, Known,
     LASTING, Mode, Operation, SetAllocation, Share, Shortage, Shortfall, Waiting,
 };
-use purser_types::{Credits, LogTime, Owner, Region, Span};
+use purser_types::{Credits, Life, LogTime, Owner, Region, Span};
 
 use super::account::DeskAccount;
 use super::waiting::{Place, Verdict};
@@ -179,8 +179,9 @@ impl Desk {
         let is_mode_changed = decisions.iter().any(|it| matches!(it, Decision::Mode(_)));
         let decisions = decisions.into_iter();
         let decisions = decisions.filter(|it| is_mode_changed || !seen.would_come_back(it));
+        let life = |region| self.links.life(region, self.shard);
         let lasting = self.group.now().saturating_add(LASTING);
-        let acts = decisions.flat_map(|decision| acts(&seen, decision, lasting));
+        let acts = decisions.flat_map(|decision| acts(&seen, decision, (&life, lasting)));
         let acts: Vec<(Region, Operation)> = acts.collect();
         join_all(acts.into_iter().map(|(region, act)| self.carry_out(account, region, act))).await;
         let Some(seen) = self.seen(account) else { return };
@@ -327,8 +328,13 @@ const fn end(owner: Owner) -> Operation {
     Operation::SetAllocation(change)
 }
 
-/// What the ledger is asked, to carry a decision out, and which region it concerns.
-fn acts(seen: &Seen, decision: Decision, lasting: LogTime) -> Vec<(Region, Operation)> {
+/// What the ledger is asked, to carry a decision out, and which region it concerns. Nothing is granted
+/// before it is known which life the region's group is in: an allocation of another one is never begun.
+fn acts(
+    seen: &Seen,
+    decision: Decision,
+    (life, lasting): (&impl Fn(Region) -> Option<Option<Life>>, LogTime),
+) -> Vec<(Region, Operation)> {
     let set = |owner: Owner, change: SetAllocation| {
         (owner.region, Operation::SetAllocation(SetAllocation { owner, ..change }))
     };
@@ -354,7 +360,8 @@ fn acts(seen: &Seen, decision: Decision, lasting: LogTime) -> Vec<(Region, Opera
         }
         Decision::Grant { region, amount } => {
             let lasting = Some(lasting);
-            vec![(region, Operation::Allocate(Allocate { region, amount, lasting }))]
+            let grant = |life| Operation::Allocate(Allocate { region, amount, life, lasting });
+            life(region).map(|life| (region, grant(life))).into_iter().collect()
         }
     }
 }

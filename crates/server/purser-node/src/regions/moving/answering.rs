@@ -108,18 +108,19 @@ impl Regions {
             }
             MoveAsk::Tails { tenant } => {
                 self.secure_all(group, &tenant).await?;
-                MoveAnswer::Tails(tails_of(group, &tenant))
+                MoveAnswer::Tails(tails_of(group, &tenant)?)
             }
-            MoveAsk::Tail { account, placement, epoch, after } => {
+            MoveAsk::Tail { account, placement, epoch, after, earlier } => {
+                let marks = std::iter::once(after).chain(earlier).collect();
                 self.directory.learn(&account.tenant, &placement);
                 step_down(group, &placement, std::slice::from_ref(&account)).await?;
-                MoveAnswer::Tail(tail_page(group, &account, (epoch, after)).await?)
+                MoveAnswer::Tail(tail_page(group, &account, (epoch, marks)).await?)
             }
             MoveAsk::BookTail { account, page } => {
                 // A part that is not taken leaves the tail where it was, which tells.
                 self.ask_own(&account, Operation::BookTail(page)).await?;
                 self.secure_all(group, &account.tenant).await?;
-                let mut tails = tails_of(group, &account.tenant);
+                let mut tails = tails_of(group, &account.tenant)?;
                 tails.retain(|tail| tail.account == account);
                 MoveAnswer::Tails(tails)
             }
@@ -328,29 +329,30 @@ fn accounts_in(ledger: &Ledger, tenant: &TenantId) -> Vec<SourceAccount> {
     ledger.accounts_of(tenant).map(shown).collect()
 }
 
-fn tails_of(group: &Group<Ledger>, tenant: &TenantId) -> Vec<OpenTail> {
-    let shown = |account: &Arc<Account>| {
-        let name = account.name().clone();
-        let open = |tail: &Tail| OpenTail {
-            account: name.clone(),
-            from: tail.from,
-            epoch: tail.epoch,
-            booked: tail.booked,
-        };
-        account.tails().map(open).collect::<Vec<_>>()
-    };
-    group.view(|ledger, _| ledger.accounts_of(tenant).flat_map(shown).collect())
+fn tails_of(group: &Group<Ledger>, tenant: &TenantId) -> Done<Vec<OpenTail>> {
+    let (ledger, history) = (group.machine(), group.history());
+    let mut open = Vec::new();
+    for account in ledger.accounts_of(tenant) {
+        for tail in account.tails() {
+            let marks = account.tail_marks(tail, &history);
+            let marks = marks.map_err(|error| NotAnswered::NotNow(chain(&error)))?;
+            let (account, earlier) = (account.name().clone(), marks.into_iter().skip(1).collect());
+            let Tail { from, epoch, booked, .. } = *tail;
+            open.push(OpenTail { account, from, epoch, booked, earlier });
+        }
+    }
+    Ok(open)
 }
 
-/// What a home that was lost had decided after an entry. Reads its history.
+/// What a home that was lost had decided after the first of some entries that it had. Reads its history.
 async fn tail_page(
     group: &Group<Ledger>,
     account: &AccountName,
-    (epoch, after): (Epoch, Booked),
+    (epoch, marks): (Epoch, Vec<Booked>),
 ) -> Done<Option<TailPage>> {
     let (ledger, history, account) = (group.machine(), group.history(), account.clone());
     let reading =
-        tokio::task::spawn_blocking(move || ledger.tail_after(&account, epoch, after, &history));
+        tokio::task::spawn_blocking(move || ledger.tail_after(&account, epoch, &marks, &history));
     match reading.await {
         Ok(Ok(page)) => Ok(page),
         Ok(Err(error)) => Err(NotAnswered::NotNow(chain(&error))),
@@ -435,7 +437,7 @@ async fn propose(group: &Group<Ledger>, command: &Command) -> Done<Result<MoveSt
     let command = Bytes::from(codec::encode(command));
     match group.propose(command, Instant::now() + PATIENCE).await? {
         Answer::Move(step) => Ok(step),
-        Answer::Account(_) | Answer::Swept { .. } | Answer::PassedOn(_) => {
+        Answer::Account(_) | Answer::Swept { .. } | Answer::PassedOn(_) | Answer::Life(_) => {
             Err(NotAnswered::NotNow("a step of a move was answered like something else".to_owned()))
         }
     }

@@ -128,6 +128,10 @@ pub(crate) enum MoveAsk {
         /// The last of its entries that is known.
         #[n(3)]
         after: Booked,
+        /// Entries before that, the latest first, for a lost home that never had that one.
+        #[n(4)]
+        #[cbor(default)]
+        earlier: Vec<Booked>,
     },
     /// To a shard of the home: book a part of a tail.
     #[n(11)]
@@ -223,6 +227,10 @@ pub(crate) struct OpenTail {
     /// The last of its entries that is booked.
     #[n(3)]
     pub(crate) booked: Booked,
+    /// As long as none is: entries before the last that came over, the latest first.
+    #[n(4)]
+    #[cbor(default)]
+    pub(crate) earlier: Vec<Booked>,
 }
 
 /// An account at home in a shard.

@@ -234,11 +234,12 @@ impl Regions {
         placement: &TenantPlacement,
         open: OpenTail,
     ) -> Result<(), MoveError> {
-        let OpenTail { account, epoch, mut booked, .. } = open;
+        let OpenTail { account, epoch, mut booked, mut earlier, .. } = open;
         let own = self.links.own();
         loop {
             let (account, placement) = (account.clone(), placement.clone());
-            let ask = MoveAsk::Tail { account: account.clone(), placement, epoch, after: booked };
+            let after = booked;
+            let ask = MoveAsk::Tail { account: account.clone(), placement, epoch, after, earlier };
             let page = match self.ask_move((from, shard), ask, Instant::now() + PATIENCE).await? {
                 MoveAnswer::Tail(page) => page.ok_or(MoveError::NotYet)?,
                 _ => return Err(MoveError::Foreign),
@@ -252,7 +253,7 @@ impl Regions {
                     if left.booked == booked {
                         return Err(MoveError::Refused);
                     }
-                    booked = left.booked;
+                    (booked, earlier) = (left.booked, left.earlier);
                 }
                 _ => return Err(MoveError::Foreign),
             }

@@ -140,7 +140,7 @@ impl Outpost {
         };
         match self.put(&command, deadline).await? {
             Answer::PassedOn(passed_on) => Ok(passed_on),
-            Answer::Account(_) | Answer::Swept { .. } | Answer::Move(_) => {
+            Answer::Account(_) | Answer::Swept { .. } | Answer::Move(_) | Answer::Life(_) => {
                 Err(ProposeError::OutcomeUnknown)
             }
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use purser_ledger::{Account, Demand, DemandReport};
+use purser_ledger::{Account, Demand, DemandReport, Report};
 use purser_types::{Credits, Generation, Region, Sequence, Span};
 use tokio::sync::Notify;
 
@@ -25,6 +25,8 @@ pub(super) struct AccountNotes {
     pub(super) answered: Arc<Notify>,
     /// The account's overspend bound, as home last stated it.
     pub(super) bound: Option<Credits>,
+    /// What home is to hear of allocations that it has spoken of and that are not begun here any more.
+    pub(super) lost: Vec<Report>,
 }
 
 /// What is kept of one book.

@@ -2,13 +2,13 @@
 
 use futures_util::future::join_all;
 use purser_ledger::{
-    AccountName, BookPhase, Booked, HoldNumber, Mode, Operation, Recall, Refund, Rejection,
-    Release, Return, Target, Voucher, lease::region_deadline,
+    AccountName, BookPhase, Booked, DemandReport, HoldNumber, Mode, Operation, Recall, Refund,
+    Rejection, Release, Return, Target, Voucher, lease::region_deadline,
 };
 use purser_types::{Credits, Generation, Region, Span};
 
 use super::Outpost;
-use crate::regions::messages::{Answered, NotCovered, Told, Vouchers};
+use crate::regions::messages::{AccountReport, Answered, NotCovered, Told, Vouchers};
 use crate::tasks::chain;
 
 impl Outpost {
@@ -23,9 +23,30 @@ impl Outpost {
             told.iter().map(|told| (told.account.clone(), told.owner.generation)).collect();
         self.take_up(home, told, None).await;
         match self.reports_of(home, &accounts) {
-            Ok(reports) => Answered::Reports(reports),
+            Ok(mut reports) => {
+                reports.accounts.extend(self.take_lost(&accounts));
+                Answered::Reports(reports)
+            }
             Err(error) => Answered::NotNow { reason: chain(&error) },
         }
+    }
+
+    /// What home is to hear of allocations whose books are lost, of some accounts.
+    fn take_lost(&self, accounts: &[(AccountName, Generation)]) -> Vec<AccountReport> {
+        let mut notes = self.notes();
+        let mut lost = Vec::new();
+        for (account, _) in accounts {
+            let reports = notes.get_mut(account).map(|known| std::mem::take(&mut known.lost));
+            lost.extend(reports.into_iter().flatten().map(|report| AccountReport {
+                account: account.clone(),
+                report,
+                voucher: 0,
+                answered: 0,
+                demand: DemandReport::default(),
+                covers: Vec::new(),
+            }));
+        }
+        lost
     }
 
     /// Takes up what home says. `sent` is when the report left that it answers.
@@ -142,10 +163,13 @@ impl Outpost {
         voucher: Voucher,
     ) -> bool {
         let reversals = voucher.reversals.clone();
-        let accepting =
-            self.propose(account, generation, Operation::Accept(Box::new(voucher))).await;
-        match accepting {
+        let accepting = Operation::Accept(Box::new(voucher.clone()));
+        match self.propose(account, generation, accepting).await {
             Ok(Ok(_) | Err(Rejection::NothingNew)) => (),
+            Ok(Err(Rejection::AllocationEnded)) => {
+                self.note_lost(account, &voucher);
+                return false;
+            }
             Ok(Err(rejection)) => {
                 let tenant = account.tenant.as_str();
                 tracing::warn!(tenant, %rejection, "a voucher was not taken up");
@@ -159,6 +183,19 @@ impl Outpost {
         let undoing = reversals.iter().map(|hold| self.undo(account, generation, *hold));
         let has_undone = join_all(undoing).await.contains(&true);
         self.obey(account, generation).await | has_undone
+    }
+
+    /// Notes what home is to hear of an allocation whose book is lost, if it is: it has the answer that is
+    /// about to leave, or is told at its next word.
+    fn note_lost(&self, account: &AccountName, voucher: &Voucher) {
+        let lost = self.group.view(|ledger, _| ledger.lost_report(account, voucher));
+        let Some(report) = lost else { return };
+        let (tenant, generation) = (account.tenant.as_str(), voucher.owner.generation.0);
+        tracing::error!(tenant, generation, "an allocation is sealed: its book is lost");
+        let mut notes = self.notes();
+        let known = notes.entry(account.clone()).or_default();
+        known.lost.retain(|known| known.owner != report.owner);
+        known.lost.push(report);
     }
 
     /// Does what the book's standing orders ask; whether anything was given back.
@@ -194,7 +231,7 @@ impl Outpost {
     async fn undo(&self, account: &AccountName, generation: Generation, hold: HoldNumber) -> bool {
         let refund = |target| Operation::Refund(Refund { target, amount: None, away: None });
         let acts = [
-            Operation::Release(Release { hold }),
+            Operation::Release(Release { hold, away: None }),
             refund(Target::Hold(hold)),
             refund(Target::Charge(hold)),
         ];

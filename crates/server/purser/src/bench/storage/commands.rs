@@ -69,6 +69,7 @@ pub(super) fn capture(account: &AccountName, hold: Sequence, key: Option<&str>) 
         is_final: true,
         allow_debt: false,
         if_expired: IfExpired::Refuse,
+        away: None,
     };
     command(account, key, Operation::Capture(asked))
 }
