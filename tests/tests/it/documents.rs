@@ -52,7 +52,7 @@ fn named_scenarios(rows: &[String]) -> BTreeSet<String> {
 
 #[test]
 fn each_test_that_a_table_of_faults_names_is_there() {
-    let rows = [rows("docs/regions.md"), rows("docs/testing.md")].concat();
+    let rows = [rows("docs/region-faults.md"), rows("docs/testing.md")].concat();
     let sources = ["crates", "tests"].map(|folder| files(&root().join(folder), ".rs")).concat();
     let read = |path: &PathBuf| std::fs::read_to_string(path).expect("the source can be read");
     let sources: String = sources.iter().map(read).collect();

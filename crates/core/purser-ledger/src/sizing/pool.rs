@@ -233,8 +233,10 @@ impl Pool {
             };
             if is_needed && !member.is_asked() {
                 member.ask(known.now);
-                // What ends goes home by itself.
-                let keep = should_have.checked_add(share.demand.ending).unwrap_or(Credits::MAX);
+                // What ends goes home by itself; but calls that wait cannot wait for that.
+                let ending = share.demand.ending;
+                let ending = if known.short().is_none() { ending } else { Credits::ZERO };
+                let keep = should_have.checked_add(ending).unwrap_or(Credits::MAX);
                 recalls.push(Decision::Recall { region, keep: keep.min(share.free()) });
             }
             if member.is_asked() {

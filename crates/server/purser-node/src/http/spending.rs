@@ -181,9 +181,7 @@ impl Call {
         let outpost = regions.outpost(account);
         let whole = self.meta.deadline.duration_since(self.meta.received);
         let patience = self.meta.received + whole / SHORT_PART;
-        if let Some(home) = home {
-            self.await_lease(regions, &seated, (generation, home), patience).await?;
-        }
+        self.await_lease(regions, &seated, (generation, home), patience).await?;
         let mut covering = outpost.covering(account, generation, &seated.item);
         loop {
             let outcome = self.ask_book(&seated, generation).await?;
@@ -225,11 +223,12 @@ impl Call {
         &self,
         regions: &Regions,
         seated: &Seated<'_>,
-        (generation, home): (Generation, Region),
+        (generation, home): (Generation, Option<Region>),
         patience: Instant,
     ) -> Result<(), Elsewhere> {
         let (account, outpost) = (seated.account, regions.outpost(seated.account));
         while !outpost.has_time_for(account, generation, &seated.item) {
+            let home = home.ok_or_else(Refusal::not_ready)?;
             if !regions.links().is_reachable(home) {
                 return Err(Refusal::unreachable(home).into());
             }

@@ -54,8 +54,8 @@ struct LinkState {
     heard_at: BTreeMap<NodeId, Span>,
     round_trip: Option<Span>,
     leaders: Vec<Option<NodeId>>,
-    /// The lives of its shards' groups.
-    lives: Vec<Option<Life>>,
+    /// The lives of its shards' groups, as their leaders said.
+    lives: BTreeMap<Shard, Option<Life>>,
     /// How often its nodes were named, so that they are in turns.
     turns: usize,
 }
@@ -187,13 +187,9 @@ impl Links {
         self.states().get(&region).map(|state| state.leaders.clone()).unwrap_or_default()
     }
 
-    /// The life that the group of a shard there is in; nothing if the region was not heard yet.
-    pub(crate) fn life(&self, region: Region, Shard(shard): Shard) -> Option<Option<Life>> {
-        let states = self.states();
-        let state = states.get(&region).filter(|state| !state.leaders.is_empty())?;
-        let place = usize::try_from(shard).ok()?;
-        // An earlier release tells of no lives, and has none.
-        Some(state.lives.get(place).copied().flatten())
+    /// The life that the group of a shard there is in; nothing if its leader was not heard yet.
+    pub(crate) fn life(&self, region: Region, shard: Shard) -> Option<Option<Life>> {
+        self.states().get(&region)?.lives.get(&shard).copied()
     }
 
     /// How long a question and its answer took lately.
@@ -346,7 +342,7 @@ impl Links {
                 let mut states = self.states();
                 let state = states.entry(region).or_default();
                 state.round_trip = Some(took);
-                state.lives = lives;
+                state.lives.extend(lives.into_iter().map(|it| (Shard(it.shard), it.life)));
                 state.leaders = leaders.into_iter().map(|it| it.map(NodeId)).collect();
             }
             Ok(_) => tracing::warn!(%region, %node, "a pulse was answered with something else"),

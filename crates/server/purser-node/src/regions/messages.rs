@@ -187,6 +187,15 @@ pub(crate) struct NotCovered {
     pub(crate) refusal: Rejection,
 }
 
+/// The life that a shard's group is in.
+#[derive(Debug, Clone, Copy, Encode, Decode)]
+pub(crate) struct ShardLife {
+    #[n(0)]
+    pub(crate) shard: u32,
+    #[n(1)]
+    pub(crate) life: Option<Life>,
+}
+
 /// What is answered.
 #[derive(Debug, Clone, Encode, Decode)]
 pub(crate) enum Answered {
@@ -196,10 +205,10 @@ pub(crate) enum Answered {
         /// Their leaders, as far as they are known.
         #[n(0)]
         leaders: Vec<Option<u64>>,
-        /// The lives of their groups.
+        /// The lives of those that the node leads.
         #[n(1)]
         #[cbor(default)]
-        lives: Vec<Option<Life>>,
+        lives: Vec<ShardLife>,
     },
     /// To [`Ask::Reports`].
     #[n(1)]

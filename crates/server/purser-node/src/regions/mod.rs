@@ -43,7 +43,7 @@ pub(crate) use self::desk::{
 use self::draining::Drains;
 pub(crate) use self::draining::{DrainPhase, DrainProgress, FIRST_SHARD};
 use self::links::{AskError, Links};
-use self::messages::{Answered, Ask};
+use self::messages::{Answered, Ask, ShardLife};
 pub use self::monotonic::Monotonic;
 pub(crate) use self::moving::MoveEnd;
 use self::moving::Moves;
@@ -52,7 +52,7 @@ pub(crate) use self::outpost::{Chance, HomeReason, Outpost};
 pub(crate) use self::placement::{Directory, DirectoryError, PLACEMENT_GROUP};
 pub(crate) use self::standby::Watch;
 use self::standby::{Keeper, Plan, Replicas, StandbyAnswer, StandbyAsk, Watches};
-use crate::groups::{Groups, GroupsError};
+use crate::groups::{Groups, GroupsError, is_ready};
 use crate::settings::{NodeSettings, RegionSettings, RouterSettings, nodes_by_region};
 use crate::shards::Shard;
 use crate::tasks::{Tasks, chain};
@@ -367,7 +367,14 @@ impl Regions {
             Ask::Pulse => {
                 let groups = self.groups.all().iter();
                 let leaders = groups.clone().map(|group| group.leader().map(|node| node.0));
-                let lives = groups.map(|group| group.view(|ledger, _| ledger.life()));
+                // Whoever is no member, or has not applied everything, may know an earlier one.
+                let led = groups
+                    .enumerate()
+                    .filter(|(_, group)| group.is_leading() && is_ready(&group.status()));
+                let lives = led.filter_map(|(shard, group)| {
+                    let shard = u32::try_from(shard).ok()?;
+                    Some(ShardLife { shard, life: group.view(|ledger, _| ledger.life()) })
+                });
                 Answered::Pulse { leaders: leaders.collect(), lives: lives.collect() }
             }
             Ask::Reports(reports) => match self.desk_of(Shard(reports.shard)) {

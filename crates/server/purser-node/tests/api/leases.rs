@@ -20,10 +20,15 @@ async fn a_region_that_is_cut_off_stops_at_its_deadline_and_home_takes_back_with
     let cluster = Cluster::of_regions().await;
     let [us, eu] = [US, EU].map(|place| cluster.caller(place, "root"));
     open_in(&us, "acme", "us", CREDITS).await;
-    let policy = json!({ "on_expiry": "take_back", "takeback_cap": CAP.to_string() });
+    let policy = json!({ "takeback_cap": CAP.to_string() });
     us.post("/admin/v1/tenants/acme/policy", "policy", &policy).await.expect(200);
     let reported = make_local(&eu, "acme", "eu").await;
     settled(&us, "acme", "eu", reported).await;
+    // A lease that began as a longer one is no longer for that.
+    let order = json!({ "on_expiry": "take_back", "reason": "a short lease" });
+    us.post(&format!("{ALLOCATIONS}/eu"), "order", &order).await.expect(200);
+    let has_heard = |body: &serde_json::Value| of(body, "eu")["is_current"] == true;
+    read_until(&us, ALLOCATIONS, has_heard).await;
     cluster.cut(EU);
     until_cut_off(&eu).await;
     let listed = us.get(ALLOCATIONS).await.expect(200);
@@ -31,6 +36,8 @@ async fn a_region_that_is_cut_off_stops_at_its_deadline_and_home_takes_back_with
     // Its lease still runs.
     let holds = "/v1/tenants/acme/holds";
     let hold = eu.post(holds, "in time", &json!({ "amount": 1 })).await.expect(201);
+    let brief = json!({ "amount": 1, "ttl_seconds": 10 });
+    let brief = eu.post(holds, "brief", &brief).await.expect(201);
     charge(&eu, "acme", "unseen", 1).await.expect(201);
 
     cluster.pass(EU, 60);
@@ -39,6 +46,11 @@ async fn a_region_that_is_cut_off_stops_at_its_deadline_and_home_takes_back_with
     let path = format!("{holds}/{}/capture", hold.text("/hold_id"));
     let more = eu.post(&path, "more", &json!({ "amount": 2 })).await;
     more.expect_problem(503, "home_unreachable");
+    // A hold that has ended since does not give its work the right to be charged.
+    cluster.clock.advance(10);
+    let over = format!("{holds}/{}/capture", brief.text("/hold_id"));
+    let late = eu.post(&over, "over", &json!({ "if_expired": "charge" })).await;
+    late.expect_problem(503, "home_unreachable");
     let captured = eu.post(&path, "capture", &json!({})).await.expect(200);
     assert_eq!(decided_by(&captured), "region=eu, role=allocation");
 

@@ -36,6 +36,7 @@ pub(crate) mod random;
 mod regional;
 mod regional_counts;
 mod report;
+mod sampled;
 mod setup;
 mod spread;
 mod story;

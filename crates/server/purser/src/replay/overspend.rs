@@ -2,7 +2,8 @@
 //! second.
 //!
 //! Read leniently: a service that does not know the path is not wrong for that, and then nothing is
-//! known. Not here: what was overspent in truth, which the comparison finds.
+//! known. Not here: what was overspent in truth, which the comparison finds, and at each moment
+//! [`sampled`](super::sampled).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,7 +12,7 @@ use hyper::StatusCode;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::task::JoinSet;
-use tokio::time::interval;
+use tokio::time::{Instant, interval};
 
 use super::caller::{Call, Caller, CallerSettings};
 
@@ -33,6 +34,22 @@ pub(crate) struct OverspendHeard {
     pub(crate) bound_max: Option<u64>,
     /// The last answer.
     pub(crate) last: Option<Overspend>,
+    /// Each answer with a bound, and when it was given.
+    #[serde(skip)]
+    pub(crate) samples: Vec<Sample>,
+}
+
+/// A bound that was shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sample {
+    /// When it was asked for.
+    pub(crate) asked_at: Instant,
+    /// When the answer had come: it says how things were at some moment between the two.
+    pub(crate) answered_at: Instant,
+    /// The bound.
+    pub(crate) bound: u64,
+    /// Regions whose homes it is without.
+    pub(crate) unknown_regions: Vec<String>,
 }
 
 /// One answer; what it does not say is not known.
@@ -65,7 +82,12 @@ impl Overspend {
 }
 
 impl OverspendHeard {
-    fn note(&mut self, overspend: Overspend) {
+    fn note(&mut self, overspend: Overspend, asked_at: Instant) {
+        if let Some(bound) = overspend.bound {
+            let unknown_regions = overspend.unknown_regions.clone();
+            let answered_at = Instant::now();
+            self.samples.push(Sample { asked_at, answered_at, bound, unknown_regions });
+        }
         self.answers += u64::from(overspend.bound.is_some());
         self.incomplete += u64::from(!overspend.unknown_regions.is_empty());
         self.bound_max = self.bound_max.max(overspend.bound);
@@ -120,10 +142,11 @@ fn lock(heard: &Mutex<OverspendHeard>) -> MutexGuard<'_, OverspendHeard> {
 }
 
 async fn ask(caller: &Caller, heard: &Mutex<OverspendHeard>) {
+    let asked_at = Instant::now();
     match caller.decide(&Call::read(OVERSPEND.to_owned())).await {
         Ok(decided) if decided.status == StatusCode::OK => {
             match serde_json::from_slice::<Value>(&decided.body) {
-                Ok(answer) => lock(heard).note(Overspend::read(&answer)),
+                Ok(answer) => lock(heard).note(Overspend::read(&answer), asked_at),
                 Err(_unreadable) => lock(heard).incomplete += 1,
             }
         }
@@ -141,16 +164,17 @@ mod tests {
 
     #[test]
     fn the_largest_bound_is_kept_and_what_is_not_said_is_not_zero() {
-        let mut heard = OverspendHeard::default();
+        let (mut heard, now) = (OverspendHeard::default(), Instant::now());
         assert_eq!(heard.is_exceeded_by(1), None);
-        heard.note(Overspend::read(&json!({ "bound": "7", "realised": 2, "stranded": null })));
-        heard.note(Overspend::read(&json!({ "bound": "0", "unknown_regions": ["eu"] })));
+        let seven = json!({ "bound": "7", "realised": 2, "stranded": null });
+        heard.note(Overspend::read(&seven), now);
+        heard.note(Overspend::read(&json!({ "bound": "0", "unknown_regions": ["eu"] })), now);
         assert_eq!((heard.answers, heard.incomplete, heard.bound_max), (2, 1, Some(7)));
         assert_eq!((heard.is_exceeded_by(7), heard.is_exceeded_by(8)), (Some(false), Some(true)));
         let last = heard.last.unwrap();
         assert_eq!((last.bound, last.realised, last.stranded), (Some(0), None, None));
         heard = OverspendHeard::default();
-        heard.note(Overspend::read(&json!({})));
-        assert_eq!((heard.answers, heard.bound_max), (0, None));
+        heard.note(Overspend::read(&json!({})), now);
+        assert_eq!((heard.answers, heard.bound_max, heard.samples.len()), (0, None, 0));
     }
 }

@@ -138,7 +138,9 @@ async fn transfer(call: Call) -> Handled {
     }
     let shard = call.api.groups().shard_of(&call.account(call.unit()?)?);
     let life = call.api.regions().and_then(|regions| regions.links().life(request.to.0, shard));
-    change(&call, convert::transfer(&request, life.flatten()), &request.reason).await
+    // Before its leader is heard, an allocation might be made for a life that is over.
+    let life = life.ok_or_else(Refusal::not_ready)?;
+    change(&call, convert::transfer(&request, life), &request.reason).await
 }
 
 /// Refuses a region that is not there, and home itself: credits get there by a recall.

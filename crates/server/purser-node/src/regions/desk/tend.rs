@@ -19,6 +19,8 @@ struct Seen {
     /// Whether the account is neither frozen nor closed: nothing is granted to its regions then.
     is_open: bool,
     available: Credits,
+    /// What of that ends before a grant would be spent.
+    ending: Credits,
     /// This region.
     region: Region,
     allocations: Vec<SeenAllocation>,
@@ -37,13 +39,15 @@ struct SeenAllocation {
     mode: Mode,
     recall: u64,
     voucher: u64,
+    life: Option<Life>,
     is_open: bool,
     /// Whether its region gives back what is free, sooner or later: it is open, or ending.
     is_live: bool,
 }
 
 impl Seen {
-    fn of(account: &Account, region: Region) -> Self {
+    /// What ends by `lasting` is told apart.
+    fn of(account: &Account, region: Region, lasting: LogTime) -> Self {
         let allocations = account.allocations().map(|allocation| SeenAllocation {
             owner: allocation.owner,
             outstanding: allocation.outstanding(),
@@ -51,13 +55,15 @@ impl Seen {
             mode: allocation.mode,
             recall: allocation.recall.number,
             voucher: allocation.voucher,
+            life: allocation.life,
             is_open: allocation.status == AllocationStatus::Open && allocation.mode != Mode::Ending,
             is_live: allocation.status == AllocationStatus::Open,
         });
         let (own, allocations) = allocations.partition(|it| it.owner.region == region);
         let is_open = account.standing().status == AccountStatus::Open;
         let (available, has_stopped) = (account.balance().available, account.stopped().is_some());
-        Self { is_open, available, region, allocations, own, has_stopped }
+        let ending = account.ending_by(lasting);
+        Self { is_open, available, ending, region, allocations, own, has_stopped }
     }
 
     /// What this region's own book may give back.
@@ -90,12 +96,18 @@ impl Desk {
         let asked = seen.as_ref().and_then(|seen| {
             seen.open(owner.region).filter(|it| it.owner == owner).map(|it| it.recall)
         });
+        let open = seen.as_ref().and_then(|seen| seen.open(owner.region));
+        let is_in_use = open.is_none_or(|open| open.owner == owner);
         let mut state = self.state();
         let known = self.known(&mut state, account);
         let heard = known.heard_mut(owner.region, now);
-        heard.demand = demand.with_costs_of(&heard.demand);
-        heard.reports = heard.reports.saturating_add(1);
-        (heard.at, heard.refill) = (now, refill);
+        heard.at = now;
+        // One that is sealed asks for nothing, whatever its successor does.
+        if is_in_use {
+            heard.demand = demand.with_costs_of(&heard.demand);
+            heard.reports = heard.reports.saturating_add(1);
+            heard.refill = refill;
+        }
         if asked.is_some_and(|asked| asked <= answered) {
             known.pool.answered(owner.region);
         }
@@ -136,8 +148,9 @@ impl Desk {
     }
 
     fn seen(&self, account: &AccountName) -> Option<Seen> {
+        let lasting = self.group.now().saturating_add(LASTING);
         self.group.view(|ledger, _| {
-            ledger.account(account).map(|account| Seen::of(account, self.links.own()))
+            ledger.account(account).map(|account| Seen::of(account, self.links.own(), lasting))
         })
     }
 
@@ -179,6 +192,7 @@ impl Desk {
         let is_mode_changed = decisions.iter().any(|it| matches!(it, Decision::Mode(_)));
         let decisions = decisions.into_iter();
         let decisions = decisions.filter(|it| is_mode_changed || !seen.would_come_back(it));
+        self.push_to_other_lives(account, &seen);
         let life = |region| self.links.life(region, self.shard);
         let lasting = self.group.now().saturating_add(LASTING);
         let acts = decisions.flat_map(|decision| acts(&seen, decision, (&life, lasting)));
@@ -187,6 +201,18 @@ impl Desk {
         let Some(seen) = self.seen(account) else { return };
         self.push_news(account, &seen);
         self.serve(account, &seen);
+    }
+
+    /// Vouchers of open allocations whose regions have begun another life since: these do not know of them
+    /// any more, and say so when they see one.
+    fn push_to_other_lives(&self, account: &AccountName, seen: &Seen) {
+        let is_of_another = |it: &&SeenAllocation| {
+            it.is_open
+                && self.links.life(it.owner.region, self.shard).is_some_and(|life| life != it.life)
+        };
+        for it in seen.allocations.iter().filter(is_of_another) {
+            self.push_soon(account, it.owner);
+        }
     }
 
     /// Has calls that wait look for the account's home: it is elsewhere, or moves.
@@ -361,7 +387,9 @@ fn acts(
         Decision::Grant { region, amount } => {
             let lasting = Some(lasting);
             let grant = |life| Operation::Allocate(Allocate { region, amount, life, lasting });
-            life(region).map(|life| (region, grant(life))).into_iter().collect()
+            let life =
+                life(region).filter(|life| seen.open(region).is_none_or(|it| it.life == *life));
+            life.map(|life| (region, grant(life))).into_iter().collect()
         }
     }
 }
@@ -373,11 +401,14 @@ impl DeskAccount {
             // What is out under an allocation that is sealed or taken back serves nobody.
             let live =
                 || seen.allocations.iter().filter(|it| it.is_live && it.owner.region == region);
+            let demand = heard.map(|heard| heard.demand).unwrap_or_default();
+            // What nothing could replace that lasts longer is what there is.
+            let ending = demand.ending.min(seen.available.saturating_sub(seen.ending));
             Share {
                 outstanding: sum(live().map(|it| it.outstanding)),
                 held: sum(live().map(|it| it.held)),
                 unsettled: Credits::ZERO,
-                demand: heard.map(|heard| heard.demand).unwrap_or_default(),
+                demand: DemandReport { ending, ..demand },
                 report: heard.map_or(0, |heard| heard.reports),
                 heard_at: heard_at.get(&region).copied().unwrap_or(since),
                 refill: heard.map_or(Span::from_micros(0), |heard| heard.refill),

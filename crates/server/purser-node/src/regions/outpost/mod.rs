@@ -164,8 +164,6 @@ impl Outpost {
     pub(crate) fn report_anew(&self, account: &AccountName, home: Region) {
         if let Some(known) = self.notes().get_mut(account) {
             known.books.values_mut().for_each(|noted| noted.reported_at = None);
-            // What is under way is not for this home.
-            known.is_reporting = false;
         }
         self.report_soon(home);
     }

@@ -17,8 +17,8 @@ pub(super) struct AccountNotes {
     pub(super) books: BTreeMap<Generation, BookNotes>,
     /// When home was asked for credits, if it has not answered.
     pub(super) asked_at: Option<Span>,
-    /// Whether a report is under way that home has not answered.
-    pub(super) is_reporting: bool,
+    /// To which home a report is under way that it has not answered.
+    pub(super) reporting_to: Option<Region>,
     /// Whether home was asked for more while that was under way.
     pub(super) asks_again: bool,
     /// Told when home has answered, or something has come that was not asked for.
@@ -38,8 +38,8 @@ pub(super) struct BookNotes {
     pub(super) booked: Option<Sequence>,
     /// Whether home is done with the allocation.
     pub(super) is_closed: bool,
-    /// Until when the region may spend without hearing from home, where that matters.
-    pub(super) lease_until: Option<Span>,
+    /// When the last report was sent that home has answered: the lease counts from then.
+    pub(super) lease_from: Option<Span>,
     /// Below this, home is asked at once.
     pub(super) low_water: Credits,
     /// What there was after the last grant.
@@ -58,7 +58,7 @@ impl BookNotes {
             told: DemandReport::default(),
             booked: None,
             is_closed: false,
-            lease_until: None,
+            lease_from: None,
             low_water: Credits::ZERO,
             filled: book.right(),
             reported_at: None,
@@ -88,12 +88,15 @@ impl AccountNotes {
     /// Home is asked for credits.
     pub(super) fn ask(&mut self, now: Span) {
         self.asked_at = self.asked_at.or(Some(now));
-        self.asks_again = self.is_reporting;
+        self.asks_again = self.reporting_to.is_some();
     }
 
-    /// Nothing is under way any more. Whether home was asked for more meanwhile.
-    pub(super) fn end_reporting(&mut self, now: Span) -> bool {
-        self.is_reporting = false;
+    /// The report to `home` is under way no more. Whether home was asked for more meanwhile.
+    pub(super) fn end_reporting(&mut self, home: Region, now: Span) -> bool {
+        if self.reporting_to != Some(home) {
+            return false;
+        }
+        self.reporting_to = None;
         let asks_again = std::mem::take(&mut self.asks_again);
         if asks_again {
             self.ask(now);

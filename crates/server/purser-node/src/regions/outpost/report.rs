@@ -119,7 +119,7 @@ impl Outpost {
         let accounts: Vec<AccountName> =
             reports.accounts.iter().map(|report| report.account.clone()).collect();
         for account in &accounts {
-            self.notes().entry(account.clone()).or_default().is_reporting = true;
+            self.notes().entry(account.clone()).or_default().reporting_to = Some(home);
         }
         let answer = self.ask_home(home, reports).await;
         let is_heard = self.note_answer(home, answer, (&accounts, sent)).await;
@@ -127,10 +127,12 @@ impl Outpost {
         let mut notes = self.notes();
         let known = accounts.iter().filter_map(|account| {
             let known = notes.get_mut(account)?;
-            Some(known.end_reporting(now))
+            Some(known.end_reporting(home, now))
         });
-        let asks_again = known.fold(false, |any, asks_again| any | asks_again);
-        asks_again || (has_more && is_heard)
+        if known.fold(false, |any, asks_again| any | asks_again) {
+            self.report_soon(home);
+        }
+        has_more && is_heard
     }
 
     /// Takes up what home has answered to a report about `accounts`. Whether it has spoken of all of them.
@@ -155,12 +157,11 @@ impl Outpost {
                 // Of what home does not speak it does not know yet: asking on and on is of no use.
                 unheard.is_empty()
             }
-            Ok(_) => {
-                tracing::warn!(%home, "reports were answered with something else");
-                false
-            }
-            Err(error) => {
-                tracing::debug!(%home, %error, "reports were not taken");
+            other => {
+                match other {
+                    Ok(_) => tracing::warn!(%home, "reports were answered with something else"),
+                    Err(error) => tracing::debug!(%home, %error, "reports were not taken"),
+                }
                 let mut notes = self.notes();
                 for account in accounts {
                     notes.entry(account.clone()).or_default().note_answered();
@@ -191,7 +192,7 @@ impl Outpost {
             if self.home_of(known, book.name()) != Some(home) || has_ended(book, known) {
                 continue;
             }
-            if known.is_reporting {
+            if known.reporting_to == Some(home) {
                 continue;
             }
             let is_asking = known.asked_at.is_some();

@@ -3,8 +3,9 @@
 use std::ops::Bound;
 use std::time::Instant;
 
-use purser_ledger::{Account, AccountName, Item, Mode, OnExpiry, Operation};
-use purser_types::{Credits, Generation, IdempotencyKey, Owner, Region};
+use purser_ledger::lease::region_deadline;
+use purser_ledger::{Account, AccountName, IfExpired, Item, Mode, OnExpiry, Operation};
+use purser_types::{Credits, Generation, IdempotencyKey, LogTime, Owner, Region};
 
 use super::Outpost;
 use super::notes::AccountNotes;
@@ -99,15 +100,17 @@ impl Outpost {
             book.is_some_and(|book| {
                 let is_known =
                     || item.context.key.as_ref().is_some_and(|it| book.knows_key(it, now));
-                takes_anew(book, &item.operation) && !is_known()
+                takes_anew(book, &item.operation, now) && !is_known()
             })
         });
         !needs_lease || !self.leads() || self.has_lease(self.notes().get(account), generation)
     }
 
+    /// Whether the lease of an allocation that home may take back runs. Under another term it lasts longer,
+    /// and home may have changed that since.
     fn has_lease(&self, known: Option<&AccountNotes>, generation: Generation) -> bool {
-        let until = known.and_then(|known| known.books.get(&generation)?.lease_until);
-        until.is_some_and(|until| self.now() < until)
+        let from = known.and_then(|known| known.books.get(&generation)?.lease_from);
+        from.is_some_and(|from| self.now() < region_deadline(from, OnExpiry::TakeBack.term()))
     }
 
     /// Waits until home has answered what it was asked for an account.
@@ -185,14 +188,16 @@ impl Outpost {
 }
 
 /// Whether an operation about a hold or charge takes more than was set aside for it.
-fn takes_anew(book: &Account, operation: &Operation) -> bool {
+fn takes_anew(book: &Account, operation: &Operation, now: LogTime) -> bool {
     match operation {
         Operation::Capture(capture) => {
             let mut live = book.holds_from(Bound::Included(&capture.hold));
-            let held = live.next().filter(|hold| hold.number == capture.hold);
-            // One that has ended has nothing left.
-            let held = held.map(|hold| hold.held).unwrap_or_default();
-            capture.amount.is_some_and(|amount| held < amount)
+            let live = live.next().filter(|hold| hold.number == capture.hold);
+            match live.filter(|hold| now < hold.expires_at) {
+                Some(hold) => capture.amount.is_some_and(|amount| hold.held < amount),
+                // One that has ended has nothing left.
+                None => capture.if_expired == IfExpired::Charge,
+            }
         }
         Operation::Extend(_) | Operation::Reclaim(_) => true,
         _ => false,

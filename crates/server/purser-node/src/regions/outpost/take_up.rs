@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 use purser_ledger::{
     AccountName, BookPhase, Booked, DemandReport, HoldNumber, Mode, Operation, Recall, Refund,
-    Rejection, Release, Return, Target, Voucher, lease::region_deadline,
+    Rejection, Release, Return, Target, Voucher,
 };
 use purser_types::{Credits, Generation, Region, Span};
 
@@ -96,16 +96,12 @@ impl Outpost {
         known.bound = Some(bound);
         let mut has_news = false;
         if let Some(book) = book {
-            let term = book.heard_on_expiry().map(purser_ledger::OnExpiry::term);
             let noted = known.book(&book, now);
             noted.is_closed = is_closed;
             if let Some(booked) = booked {
                 noted.booked = Some(booked.sequence);
             }
-            if let (Some(sent), Some(term)) = (sent, term) {
-                let until = region_deadline(sent, term);
-                noted.lease_until = noted.lease_until.max(Some(until));
-            }
+            noted.lease_from = noted.lease_from.max(sent);
             has_news = noted.note_grant(&book, refill) || is_closed;
             for NotCovered { asked, refusal } in &not_covered {
                 noted.short.note_not_covered(*asked, refusal);

@@ -11,6 +11,7 @@ use super::super::desk::Desk;
 use super::super::drive::Driven;
 use super::super::overspend::{Overspend, OverspendHeard};
 use super::super::regional_counts::Way;
+use super::super::sampled::Sampled;
 use super::super::tally::{Counts, Quantiles, to_float};
 use super::super::traffic::Traffic;
 use super::list;
@@ -44,6 +45,8 @@ pub(crate) struct RegionsReport {
     bound_stated_max: Option<u64>,
     /// What `GET /admin/v1/overspend` said.
     overspend: OverspendHeard,
+    /// What was overspent whenever it said something.
+    sampled: Sampled,
 }
 
 /// See [`CutMade`].
@@ -81,12 +84,18 @@ impl RegionsReport {
             resolved: counts.resolved,
             cuts: driven.cuts.iter().map(CutReport::new).collect(),
             bound_stated_max: regional.bound_max,
+            sampled: Sampled::of(desk, &overspend.samples),
             overspend,
         }
     }
 
-    /// How the true overspend is beyond every bound that was shown, if it is.
+    /// How the true overspend is beyond a bound that was shown at the time, or beyond all of them, if it is.
     pub(super) fn difference(&self, overspent: u64) -> Option<String> {
+        if let Some(beyond) = self.sampled.beyond_max {
+            return Some(format!(
+                "at a sample at least {beyond} more were overspent than the bound"
+            ));
+        }
         let is_exceeded = self.overspend.is_exceeded_by(overspent) == Some(true);
         let bound = self.overspend.bound_max?;
         is_exceeded
@@ -136,12 +145,16 @@ impl RegionsReport {
     }
 
     fn write_overspend(&self, text: &mut String, overspent: u64) -> std::fmt::Result {
-        let OverspendHeard { answers, incomplete, bound_max, last } = &self.overspend;
+        let OverspendHeard { answers, incomplete, bound_max, last, samples: _ } = &self.overspend;
         let known =
             |figure: Option<u64>| figure.map_or_else(|| "unknown".to_owned(), |it| it.to_string());
         let stated = known(self.bound_stated_max);
         write!(text, "overspend  {overspent} in truth; largest bound {}", known(*bound_max))?;
         writeln!(text, " of {answers} answers ({incomplete} incomplete), {stated} in decisions")?;
+        let Sampled { count, overspent_max, beyond_max } = &self.sampled;
+        let within =
+            if beyond_max.is_none() { "never beyond the bound" } else { "BEYOND THE BOUND" };
+        writeln!(text, "           at {count} samples, at least {overspent_max} at one; {within}")?;
         let Overspend { bound, realised, ceiling, stranded, unknown_regions } =
             last.clone().unwrap_or_default();
         write!(text, "at the end bound {}, realised {}", known(bound), known(realised))?;
