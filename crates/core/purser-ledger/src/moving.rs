@@ -19,8 +19,10 @@ use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 use purser_types::{Epoch, LogTime, Region, Sequence};
 
+use crate::codec;
 use crate::command::{AccountName, Confirm};
-use crate::digest::Digest16;
+use crate::digest::{Digest16, hash_of};
+use crate::entry::Entry;
 use crate::lot::Lot;
 use crate::protocol::Booked;
 use crate::rejection::Rejection;
@@ -272,6 +274,18 @@ pub struct TailPage {
     /// Whether the tail ends with these.
     #[n(2)]
     pub is_last: bool,
+}
+
+impl TailPage {
+    /// Its last entry, after which the lost home is to be asked next if nothing of the page was booked,
+    /// because all of it had come over: the logs part further on. `came_over` is the last that had.
+    /// Nothing if there is no next page, or if this one would have had to be booked.
+    pub fn asks_on(&self, came_over: Sequence) -> Option<Booked> {
+        let bytes = self.entries.last().filter(|_| !self.is_last)?;
+        let sequence = codec::decode::<Entry>(bytes).ok()?.sequence;
+        let last = Booked { sequence, hash: Some(hash_of(bytes)) };
+        Some(last).filter(|last| last.sequence <= came_over)
+    }
 }
 
 /// See [`Operation::WriteOffTail`](crate::Operation::WriteOffTail).

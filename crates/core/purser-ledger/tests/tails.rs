@@ -7,8 +7,9 @@ use purser_ledger::audit::Audit;
 use purser_ledger::scenario::MemoryHistory;
 use purser_ledger::{
     Account, AccountName, Answer, Authorize, Booked, Capture, Category, Charge, Command, Context,
-    Fact, Fate, Grant, HoldNumber, IfExpired, Import, ImportPart, Item, Ledger, MoveStep, Open,
-    Operation, Outcome, Policy, StepDown, Tail, TailPage, TakeHome, Way,
+    Digest32, Entry, Fact, Fate, Grant, HoldNumber, IfExpired, Import, ImportPart, Item, Ledger,
+    MoveStep, Open, Operation, Outcome, Policy, Record, Rejection, StepDown, Tail, TailPage,
+    TakeHome, Way, codec,
 };
 use purser_types::{
     Credits, Epoch, IdempotencyKey, LogTime, OperationId, Position, Region, Sequence, Span,
@@ -91,6 +92,17 @@ fn credits(amount: u64) -> Credits {
     Credits::from_u64(amount).unwrap()
 }
 
+fn grant() -> Operation {
+    Operation::Grant(Grant {
+        amount: credits(100),
+        category: Category::Paid,
+        priority: Grant::PRIORITY_DEFAULT,
+        effective_at: None,
+        expires_at: None,
+        source_ref: None,
+    })
+}
+
 fn charge(amount: u64) -> Operation {
     Operation::Charge(Charge { amount: credits(amount), allow_debt: false, reference: None })
 }
@@ -119,15 +131,7 @@ fn common() -> (Group, Sequence) {
     let mut home = Group::default();
     let policy = Policy { unacknowledged_max: credits(40), ..Policy::default() };
     home.ask("open", Operation::Open(Open { home: region("us"), policy, epoch: None }));
-    let grant = Grant {
-        amount: credits(100),
-        category: Category::Paid,
-        priority: Grant::PRIORITY_DEFAULT,
-        effective_at: None,
-        expires_at: None,
-        source_ref: None,
-    };
-    home.ask("grant", Operation::Grant(grant));
+    home.ask("grant", grant());
     let hold = home.ask("hold", authorize(10));
     (home, hold)
 }
@@ -159,11 +163,20 @@ fn page(lost: &Group, home: &Group, marks: &[Booked]) -> Option<TailPage> {
 
 /// Books the tail in parts of so many entries.
 fn book(lost: &Group, home: &mut Group, entries_max: usize) {
-    while home.tail().is_some() {
-        let mut page = page(lost, home, &home.marks()).unwrap();
+    let mut asked_on = None;
+    while let Some(tail) = home.tail() {
+        let came_over = tail.booked.sequence;
+        let marks = asked_on.map_or_else(|| home.marks(), |after| vec![after]);
+        let mut page = page(lost, home, &marks).unwrap();
         page.is_last &= page.entries.len() <= entries_max;
         page.entries.truncate(entries_max);
-        home.put(None, Operation::BookTail(page)).result.unwrap();
+        asked_on = match home.put(None, Operation::BookTail(page.clone())).result {
+            Ok(_) => None,
+            Err(rejection) => {
+                assert_eq!(rejection, Rejection::NothingNew);
+                Some(page.asks_on(came_over).unwrap())
+            }
+        };
     }
 }
 
@@ -218,6 +231,69 @@ fn a_lost_home_whose_log_ends_before_what_came_over_has_no_tail() {
     book(&lost, &mut home, 512);
     assert_eq!((home.fates().len(), home.account().balance().used.get()), (0, 9));
     check_audit(&home);
+}
+
+#[test]
+fn a_tail_that_parts_beyond_its_first_pages_is_booked_whole() {
+    let (common, hold) = common();
+    for depth in [3, 7, 20] {
+        let mut replica = common.clone();
+        for number in 0..depth {
+            replica.ask(&format!("{number}"), charge(1));
+        }
+        let mut lost = Group { index: 50, ..common.clone() };
+        lost.ask("new", charge(7));
+        lost.ask("used", capture(hold));
+        let home = fail_over(&replica, &mut lost);
+        for entries_max in [1, 2, 512] {
+            let mut home = home.clone();
+            book(&lost, &mut home, entries_max);
+            assert_eq!(home.fates(), [Fate::Booked, Fate::Booked], "{depth}, {entries_max}");
+            assert_eq!(home.account().balance().used.get(), depth + 17);
+            check_audit(&home);
+        }
+    }
+}
+
+#[test]
+fn the_audit_finds_a_tail_that_does_not_begin_with_what_both_homes_have() {
+    let (common, _) = common();
+    let mut replica = common.clone();
+    replica.ask("other", charge(1));
+    let mut lost = Group { index: 50, ..common };
+    lost.ask("new", charge(7));
+    let mut home = fail_over(&replica, &mut lost);
+    book(&lost, &mut home, 512);
+    check_audit(&home);
+
+    let mut audit = Audit::default();
+    let mut found = Vec::new();
+    for (position, bytes) in home.history.records_from(Position(0)) {
+        let mut record: Record = codec::decode(bytes).unwrap();
+        let mut entry: Entry = codec::decode(&record.entry).unwrap();
+        if let Fact::TailBooked(run) = &mut entry.fact {
+            run.lost[0].entry.prev_hash = Digest32::default();
+            record.entry = codec::encode(&entry);
+        }
+        found.extend(audit.fold(position, &codec::encode(&record)).err());
+    }
+    let details: Vec<&str> = found.iter().map(|finding| finding.detail.as_str()).collect();
+    assert!(matches!(details[..], [detail] if detail.contains("the tail's hash")), "{details:?}");
+}
+
+#[test]
+fn a_last_page_of_old_entries_that_never_were_this_log_does_not_end_the_tail() {
+    let (common, _) = common();
+    let mut lost = Group { index: 50, ..Group::default() };
+    let policy = Policy::default();
+    lost.ask("open", Operation::Open(Open { home: region("us"), policy, epoch: None }));
+    lost.ask("grant", grant());
+    let mut home = fail_over(&common, &mut lost);
+    let whole = page(&lost, &home, &home.marks()).unwrap();
+    let old = TailPage { entries: whole.entries[1..].to_vec(), ..whole };
+    let refused = home.put(None, Operation::BookTail(old)).result.unwrap_err();
+    assert_eq!(refused, Rejection::ReportForked { sequence: Sequence(2) });
+    assert!(home.tail().is_some());
 }
 
 #[test]

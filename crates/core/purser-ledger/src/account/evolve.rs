@@ -84,7 +84,7 @@ impl Account {
             Fact::TailBooked(run) => {
                 self.evolve_tail(run);
                 if let Some(hold) = &run.spend {
-                    self.evolve_hold_or_away(hold, entry, position);
+                    self.evolve_hold(hold, entry, position);
                 }
             }
             Fact::VoucherAccepted(_) => (),

@@ -36,8 +36,8 @@ impl Default for AuditedHomes {
 }
 
 impl AuditedHomes {
-    /// Follows an entry.
-    pub(super) fn follow(&mut self, entry: &Entry) -> Result<(), String> {
+    /// Follows an entry. `chain` has the hashes of those before it, see [`Audited`](super::Audited).
+    pub(super) fn follow(&mut self, entry: &Entry, chain: &[Digest32]) -> Result<(), String> {
         let happens_by_itself = matches!(
             entry.fact,
             Fact::LotEffective(_)
@@ -57,7 +57,7 @@ impl AuditedHomes {
         } else if let Fact::HomeMoved(change) = &entry.fact {
             self.begin(change, entry.sequence.0)?;
         } else if let Fact::TailBooked(run) = &entry.fact {
-            self.book(run, entry)?;
+            self.book(run, entry, chain)?;
         } else if let Fact::TailWrittenOff(tail) = &entry.fact {
             self.tails.remove(&tail.epoch).ok_or("an unknown tail is written off")?;
         }
@@ -87,13 +87,14 @@ impl AuditedHomes {
 
     /// The entries of a tail are booked one after the other, each once, and take no more than was set
     /// aside.
-    fn book(&mut self, run: &TailRun, entry: &Entry) -> Result<(), String> {
+    fn book(&mut self, run: &TailRun, entry: &Entry, chain: &[Digest32]) -> Result<(), String> {
         let tail = self.tails.get_mut(&run.tail.epoch).ok_or("an unknown tail is booked")?;
         if run.tail.forked_at.0 < tail.forked_at {
             // The lost home's log parted earlier. That shows before anything of it is booked.
             expect("the tail's last entry", tail.last.0, tail.forked_at)?;
             tail.forked_at = run.tail.forked_at.0;
-            tail.last = (tail.forked_at, run.lost.first().map(|lost| lost.entry.prev_hash));
+            let common = usize::try_from(tail.forked_at).ok().and_then(|at| chain.get(at));
+            tail.last = (tail.forked_at, common.copied());
         }
         for lost in &run.lost {
             let (sequence, hash) = tail.last;

@@ -70,6 +70,9 @@ struct Audited {
     is_in_region: bool,
     sequence: u64,
     hash: Option<Digest32>,
+    /// The hash of each entry before the last, by its sequence, after that of the beginning: a lost
+    /// home's log may have parted anywhere.
+    chain: Vec<Digest32>,
     position: Option<Position>,
     log_time: LogTime,
     buckets: BTreeMap<Bucket, i128>,
@@ -169,6 +172,7 @@ impl Default for Audited {
             is_in_region: false,
             sequence: 0,
             hash: None,
+            chain: Vec::new(),
             position: None,
             log_time: LogTime::ZERO,
             buckets: BTreeMap::new(),
@@ -184,6 +188,7 @@ impl Default for Audited {
 impl Audited {
     fn fold(&mut self, position: Position, record: &Record, entry: &Entry) -> Result<(), String> {
         self.check_chain(record, entry)?;
+        self.chain.push(entry.prev_hash);
         self.hash = Some(hash_of(&record.entry));
         self.position = Some(position);
         self.sequence = entry.sequence.0;
@@ -205,7 +210,7 @@ impl Audited {
         if let Fact::Settled(settlement) = &entry.fact {
             self.follow_region(settlement)?;
         }
-        self.homes.follow(entry)?;
+        self.homes.follow(entry, &self.chain)?;
         for step in &entry.moves {
             self.shift(step)?;
         }

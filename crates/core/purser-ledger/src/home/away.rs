@@ -139,7 +139,7 @@ impl Account {
     }
 
     /// A region's hold or charge as the last entry here about it says, if there is a record of it.
-    pub(super) fn away_as_it_stands(
+    fn away_as_it_stands(
         &self,
         key: HoldKey,
         history: &dyn HistoryReader,
@@ -204,7 +204,7 @@ fn identity_of(entry: &Entry) -> Option<Identity> {
 }
 
 /// A hold that was open when its allocation was written off has ended with it: what it held came home.
-pub(super) fn ended_with_its_allocation(hold: Hold, now: LogTime) -> Hold {
+fn ended_with_its_allocation(hold: Hold, now: LogTime) -> Hold {
     match hold.state {
         HoldState::Active => {
             let expires_at = hold.expires_at.min(now);

@@ -25,9 +25,8 @@ use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 use purser_types::{Credits, Epoch, HistoryError, HistoryReader, LogTime, Region, Sequence};
 
-use super::away::ended_with_its_allocation;
 use super::tail_matching::PageKeys;
-use crate::account::{Account, Draft, HoldKey, Origin, Scribe, request_key};
+use crate::account::{Account, Draft, Origin, Scribe, request_key};
 use crate::answer::Outcome;
 use crate::codec;
 use crate::command::{Context, HoldNumber, Identity, Target};
@@ -265,9 +264,17 @@ impl Account {
             return Ok(Err(Rejection::ReportForked { sequence }));
         };
         if tail.is_untouched()
-            && let Some(common) = self.common_with_lost(&tail, (&entries, page.is_last), history)?
+            && let Some((first, _)) = entries.first()
+            && first.sequence <= tail.forked_at
         {
-            tail.parts_at(common);
+            let Some(common) = self.common_with_lost(&tail, (first, &entries), history)? else {
+                return Ok(Err(Rejection::ReportForked { sequence: first.sequence }));
+            };
+            // What is here of a log that goes on beyond this page says nothing of where they part.
+            let goes_on = entries.last().is_some_and(|(last, _)| last.sequence > common.sequence);
+            if goes_on || page.is_last {
+                tail.parts_at(common);
+            }
         }
         let mut last = tail.booked;
         let mut lost = Vec::with_capacity(entries.len());
@@ -355,7 +362,8 @@ impl Account {
         Ok((Fate::Booked, Some(LateSpend { hold, amount })))
     }
 
-    /// The hold or charge here that an entry of the tail is about.
+    /// The hold or charge here that an entry of the tail is about. It is home's own: nothing about a
+    /// region's is counted under X.
     fn hold_here(
         &self,
         tail: &Tail,
@@ -364,9 +372,6 @@ impl Account {
     ) -> Result<Option<Hold>, HistoryError> {
         let lost = entry.fact.hold().filter(|_| !matches!(entry.fact, Fact::Charged(_)));
         let Some(lost) = lost else { return Ok(None) };
-        if lost.allocation != Sequence::ZERO {
-            return self.closed_hold_here(lost, seen);
-        }
         let number = if lost.number.0 <= tail.forked_at {
             lost.number
         } else {
@@ -379,18 +384,6 @@ impl Account {
             HoldKind::Charge => Target::Charge(number),
         };
         self.find_hold(target, seen.now, seen.history)
-    }
-
-    /// The same of a region, if its allocation is closed here as well: else the region goes on with it.
-    fn closed_hold_here(&self, lost: &Hold, seen: Seen<'_>) -> Result<Option<Hold>, HistoryError> {
-        let home = self.home_side().ok();
-        let closed = home.into_iter().flat_map(|home| home.closed.values());
-        if closed.into_iter().all(|opened_by| *opened_by != lost.allocation) {
-            return Ok(None);
-        }
-        let key = HoldKey { allocation: lost.allocation, hold: lost.number };
-        let hold = self.away_as_it_stands(key, seen.history)?;
-        Ok(hold.map(|hold| ended_with_its_allocation(hold, seen.now)))
     }
 
     /// Writes the entry that books a spend, under the key of the call that made it there: so a repeat

@@ -16,18 +16,14 @@ use crate::entry::{Entry, genesis_hash};
 use crate::protocol::Booked;
 
 impl Account {
-    /// The last entry that a lost home has in common with this one, if its log parts from this chain, or
-    /// ends, before the last entry that came over. Its entries have to continue this chain somewhere.
+    /// The last entry that both homes have, as far as entries of the lost one tell, of which `first` is the
+    /// first; nothing if that does not continue this chain.
     pub(super) fn common_with_lost(
         &self,
         tail: &Tail,
-        (entries, is_last): (&[(Entry, Digest32)], bool),
+        (first, entries): (&Entry, &[(Entry, Digest32)]),
         history: &dyn HistoryReader,
     ) -> Result<Option<Booked>, HistoryError> {
-        let Some((first, _)) = entries.first().filter(|(it, _)| it.sequence <= tail.forked_at)
-        else {
-            return Ok(None);
-        };
         let before = Sequence(first.sequence.0.saturating_sub(1));
         let mut common = self.chained_at(before, history)?;
         if common.hash != Some(first.prev_hash) {
@@ -36,11 +32,11 @@ impl Account {
         for (entry, hash) in entries.iter().take_while(|(it, _)| it.sequence <= tail.forked_at) {
             let here = self.chained_at(entry.sequence, history)?;
             if here.hash != Some(*hash) {
-                return Ok(Some(common));
+                break;
             }
             common = here;
         }
-        Ok(Some(common).filter(|common| is_last && common.sequence < tail.forked_at))
+        Ok(Some(common))
     }
 
     /// Entries by which a lost home finds out what it has in common with this one, the latest first: the

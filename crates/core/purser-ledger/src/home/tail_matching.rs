@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use purser_types::{HistoryError, Sequence};
+use purser_types::HistoryError;
 
 use super::tail::{Fate, Seen, Tail};
 use crate::account::{Account, read_entry, request_key};
@@ -63,10 +63,6 @@ impl Account {
         here: &Hold,
         seen: Seen<'_>,
     ) -> Result<bool, HistoryError> {
-        // How a region's hold has changed here its own numbers do not tell.
-        if here.allocation != Sequence::ZERO {
-            return Ok(false);
-        }
         let mut captures = 0_u32;
         let mut next = Some(here.changed_by).filter(|sequence| *sequence > tail.forked_at);
         while let Some(sequence) = next {

@@ -235,25 +235,27 @@ impl Regions {
         open: OpenTail,
     ) -> Result<(), MoveError> {
         let OpenTail { account, epoch, mut booked, mut earlier, .. } = open;
-        let own = self.links.own();
+        let (own, mut after) = (self.links.own(), booked);
         loop {
             let (account, placement) = (account.clone(), placement.clone());
-            let after = booked;
             let ask = MoveAsk::Tail { account: account.clone(), placement, epoch, after, earlier };
             let page = match self.ask_move((from, shard), ask, Instant::now() + PATIENCE).await? {
                 MoveAnswer::Tail(page) => page.ok_or(MoveError::NotYet)?,
                 _ => return Err(MoveError::Foreign),
             };
+            let next = page.asks_on(booked.sequence);
             let ask = MoveAsk::BookTail { account, page };
             match self.ask_move((own, shard), ask, Instant::now() + PATIENCE).await? {
                 MoveAnswer::Tails(left) => {
                     let Some(left) = left.into_iter().find(|left| left.epoch == epoch) else {
                         return Ok(());
                     };
-                    if left.booked == booked {
-                        return Err(MoveError::Refused);
-                    }
-                    (booked, earlier) = (left.booked, left.earlier);
+                    (after, earlier) = if left.booked == booked {
+                        (next.ok_or(MoveError::Refused)?, Vec::new())
+                    } else {
+                        (left.booked, left.earlier)
+                    };
+                    booked = left.booked;
                 }
                 _ => return Err(MoveError::Foreign),
             }
