@@ -50,16 +50,59 @@ fn named_scenarios(rows: &[String]) -> BTreeSet<String> {
     words.filter(is_scenario).map(str::to_owned).collect()
 }
 
+/// The rows of the table of faults, without its head.
+fn faults() -> Vec<String> {
+    let rows = rows("docs/regions.md").into_iter().skip_while(|row| !row.starts_with("| fault |"));
+    rows.skip(2).collect()
+}
+
+/// How many lines above its name say that a function is a test.
+const ATTRIBUTE_LINES: usize = 5;
+
+/// The functions of a source that a runner runs; those in `proptest!` are marked in the same way.
+fn tests_in(source: &str) -> BTreeSet<String> {
+    let lines: Vec<&str> = source.lines().map(str::trim).collect();
+    let is_mark = |line: &&str| *line == "#[test]" || line.starts_with("#[tokio::test");
+    let is_end = |line: &&str| line.contains("fn ") || *line == "}";
+    let tests = lines.iter().enumerate().filter_map(|(place, line)| {
+        let (_, rest) = line.split_once("fn ")?;
+        let (name, _) = rest.split_once('(')?;
+        let above = lines[..place].iter().rev().take(ATTRIBUTE_LINES);
+        let is_test = above.take_while(|line| !is_end(line)).any(is_mark);
+        is_test.then(|| name.to_owned())
+    });
+    tests.collect()
+}
+
+#[test]
+fn only_what_is_run_is_taken_for_a_test() {
+    let source = "#[test]\nfn one() {}\nfn helper() {}\n#[tokio::test(flavor = \"x\")]\n\
+                  #[expect(y)]\nasync fn two() {}\nproptest! {\n#[test]\nfn three(it in 0..9) {}\n}";
+    assert_eq!(tests_in(source), ["one", "three", "two"].map(str::to_owned).into());
+}
+
+#[test]
+fn each_row_of_the_table_of_faults_names_what_shows_it() {
+    let faults = faults();
+    assert!(faults.len() > 20, "the table is found: {faults:?}");
+    for row in faults {
+        let row = [row];
+        let is_shown = !named_tests(&row).is_empty() || !named_scenarios(&row).is_empty();
+        assert!(is_shown, "nothing shows {row:?}");
+    }
+}
+
 #[test]
 fn each_test_that_a_table_of_faults_names_is_there() {
     let rows = [rows("docs/region-faults.md"), rows("docs/testing.md")].concat();
     let sources = ["crates", "tests"].map(|folder| files(&root().join(folder), ".rs")).concat();
     let read = |path: &PathBuf| std::fs::read_to_string(path).expect("the source can be read");
-    let sources: String = sources.iter().map(read).collect();
+    let there: BTreeSet<String> =
+        sources.iter().flat_map(|source| tests_in(&read(source))).collect();
     let tests = named_tests(&rows);
     assert!(tests.len() > 20, "the tables are found: {tests:?}");
     for test in tests {
-        assert!(sources.contains(&format!("fn {test}(")), "no test is named {test}");
+        assert!(there.contains(&test), "no test is named {test}");
     }
     let folder = root().join("crates/core/purser-ledger/tests/scenarios");
     let name = |path: &PathBuf| path.file_name().map(|it| it.to_string_lossy().into_owned());

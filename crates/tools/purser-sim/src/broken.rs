@@ -15,6 +15,8 @@ use crate::world::{Message, World};
 pub enum Rule {
     /// R1: no voucher leaves before every promotable standby has what it is made of.
     EntryBeforeVoucher,
+    /// R2: no answer leaves before what it tells of is synced.
+    SyncedBeforeAnswer,
     /// R3: home books a return once the region has given up what it returns, and not before.
     GivenUpBeforeCredit,
     /// R4: what a report says is booked once, however often it comes.

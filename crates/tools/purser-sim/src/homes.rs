@@ -86,6 +86,16 @@ impl Homes {
         outcomes.iter().all(|outcome| outcome.result == Ok(Decided::Changed))
     }
 
+    /// What the standby lacks of what home has decided.
+    pub(crate) fn unacknowledged(&self) -> &Unacknowledged {
+        &self.unacknowledged
+    }
+
+    /// The same, after home has lost what it had decided last.
+    pub(crate) fn set_unacknowledged(&mut self, lacked: Unacknowledged) {
+        self.unacknowledged = lacked;
+    }
+
     /// How many homes were lost so far.
     pub fn lost_count(&self) -> u32 {
         self.lost_count

@@ -18,6 +18,17 @@ pub struct Site {
     ledger: Ledger,
     history: SharedHistory,
     index: u64,
+    /// What is synced, if that is not all.
+    synced: Option<Box<Synced>>,
+}
+
+/// What a crash leaves of a group: what it had when it last synced.
+#[derive(Debug, Clone)]
+struct Synced {
+    ledger: Ledger,
+    /// How many records its history had.
+    records: usize,
+    index: u64,
 }
 
 /// Which book is asked.
@@ -144,12 +155,23 @@ impl Site {
         answer
     }
 
-    /// Goes on from a snapshot, as a node does that was started again.
+    /// What is decided from now on is not synced before somebody says so: nobody may hear of it.
+    pub fn hold_back(&mut self) {
+        let (ledger, records, index) = (self.ledger.clone(), self.history.0.len(), self.index);
+        self.synced = Some(Box::new(Synced { ledger, records, index }));
+    }
+
+    /// Goes on from a snapshot, as a node does that was started again. What was decided and not synced
+    /// is lost.
     ///
     /// # Panics
     ///
     /// If the ledger cannot be restored from its own snapshot.
     pub fn restart(&mut self) {
+        if let Some(synced) = self.synced.take() {
+            (self.ledger, self.index) = (synced.ledger, synced.index);
+            self.history.0.truncate(synced.records);
+        }
         let restored = Ledger::restore(&mut self.ledger.snapshot());
         self.ledger = restored.expect("a ledger is restored from its own snapshot");
     }

@@ -35,6 +35,8 @@ pub struct Plan {
     pub takeback_cap: u64,
     /// How much a region may be allowed to overspend at most.
     pub overdraft_max: u64,
+    /// Whether groups crash and lose what they have not synced.
+    pub has_crashes: bool,
     /// Whether regions are restored from old backups.
     pub has_rollbacks: bool,
     /// Whether the home moves, and is lost.
@@ -46,22 +48,28 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Three regions on a bad network; nothing is overdrawn, taken back or rolled back, so nothing may
+    /// Three regions on a bad network, with groups that crash; nothing is overdrawn, taken back or rolled back, so nothing may
     /// ever be overspent.
     pub const CALM: Self = Self {
         regions: &["ap", "eu", "us"],
         steps: 400,
         takeback_cap: 0,
         overdraft_max: 0,
+        has_crashes: true,
         has_rollbacks: false,
         has_moves: false,
         unacknowledged_max: 0,
         broken: None,
     };
 
-    /// Everything that can go wrong does.
-    pub const WILD: Self =
-        Self { takeback_cap: 30, overdraft_max: 25, has_rollbacks: true, ..Self::CALM };
+    /// Everything else that can go wrong does.
+    pub const WILD: Self = Self {
+        takeback_cap: 30,
+        overdraft_max: 25,
+        has_crashes: false,
+        has_rollbacks: true,
+        ..Self::CALM
+    };
 
     /// The home moves and is lost; all that is answered waits for the standby.
     pub const MOVING: Self = Self { has_moves: true, ..Self::CALM };
@@ -104,6 +112,8 @@ pub(crate) struct Story {
     tally: Tally,
     /// Calls that may be sent again, and how they were answered.
     answered: Vec<Answered>,
+    /// Calls that nobody answered because of a crash. Clients repeat them.
+    unheard: Vec<Unheard>,
     /// Calls that a region is short for.
     short: Vec<Short>,
     /// Holds and charges that calls may be about.
@@ -121,7 +131,17 @@ pub(crate) struct Story {
     /// Which of them were accepted, by the region that was asked and the key: by whom.
     accepted: BTreeMap<(Region, IdempotencyKey), Owner>,
     counts: BTreeMap<&'static str, u64>,
+    /// What a client has seen that should never be.
+    wrong: Option<String>,
     listener: Option<Listener>,
+}
+
+/// A call that was decided, and of which the client did not hear.
+#[derive(Debug, Clone)]
+struct Unheard {
+    owner: Owner,
+    operation: Operation,
+    key: IdempotencyKey,
 }
 
 /// A call and the answer it got.
@@ -191,7 +211,9 @@ pub fn tell_aloud(seed: u64, plan: &Plan, listener: Option<Listener>) -> Result<
         story.step();
         story.say(|story| format!("{step}: {:?}", story.world.home_account().bound()));
         let now = story.now;
-        let checked = story.world.check(now).and_then(|()| story.check_rolled_back());
+        let seen = story.wrong.take().map_or(Ok(()), Err);
+        let checked = seen.and_then(|()| story.world.check(now));
+        let checked = checked.and_then(|()| story.check_rolled_back());
         checked.map_err(|detail| Wrong { seed, step, detail })?;
     }
     story.end().map_err(|detail| Wrong { seed, step: plan.steps, detail })?;
@@ -221,6 +243,7 @@ impl Story {
             next_key: 0,
             tally: Tally::default(),
             answered: Vec::new(),
+            unheard: Vec::new(),
             short: Vec::new(),
             known: Vec::new(),
             made_under: BTreeMap::new(),
@@ -230,6 +253,7 @@ impl Story {
             at_doors: Vec::new(),
             accepted: BTreeMap::new(),
             counts: BTreeMap::new(),
+            wrong: None,
             listener: None,
         }
     }
@@ -257,6 +281,16 @@ impl Story {
             _ => self.weather(),
         }
         self.note_own_acts();
+    }
+
+    /// Whether a group crashes now, before it has synced what it just decided.
+    fn crashes(&mut self) -> bool {
+        self.plan.has_crashes && self.rng.u8(0..24) == 0
+    }
+
+    /// Something is not as it should be, as a client sees.
+    fn miss(&mut self, detail: String) {
+        self.wrong.get_or_insert(detail);
     }
 
     /// Something happened.

@@ -171,6 +171,39 @@ impl World {
         self.books().map(Account::owner).chain(lost.map(|report| report.owner)).collect()
     }
 
+    /// Does something that one group decides, home's or a region's, which then crashes before any of it
+    /// is synced (R2): what it decided is gone, and whoever waits for an answer waits in vain.
+    pub fn crash_amid<T>(&mut self, at: Option<Region>, act: impl FnOnce(&mut Self) -> T) -> T {
+        let lacked = self.homes.unacknowledged().clone();
+        let group = match at {
+            None => Some(&mut self.home),
+            Some(region) => self.regions.get_mut(&region).map(|found| &mut found.site),
+        };
+        if let Some(group) = group {
+            group.hold_back();
+        }
+        let done = act(self);
+        match at {
+            None => {
+                self.home.restart();
+                self.homes.set_unacknowledged(lacked);
+            }
+            Some(region) => self.restart_region(region),
+        }
+        // Nobody heard of them.
+        self.own_acts.clear();
+        done
+    }
+
+    /// A region's node is started again: what its leader has in memory only is gone.
+    pub fn restart_region(&mut self, region: Region) {
+        if let Some(found) = self.regions.get_mut(&region) {
+            found.site.restart();
+            found.booked.clear();
+            found.lost.clear();
+        }
+    }
+
     /// A region's group is set back to what it was, and the node that finds that out begins another life
     /// before it serves anything (R9).
     pub fn restore(&mut self, region: Region, site: Site, life: Life, now: LogTime) {

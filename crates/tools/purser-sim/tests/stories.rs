@@ -57,9 +57,19 @@ fn what_was_handed_out_comes_home_to_the_last_credit_and_nothing_is_overspent() 
         "freeze or unfreeze",
         "return",
     ];
+    let crashes = [
+        "home lost a decision",
+        "region lost a decision",
+        "asked again after a crash",
+        "note of a call lost",
+        "order lost",
+        "voucher lost",
+        "report lost",
+        "return lost",
+    ];
     check_happened(
         &tales,
-        &[&calls[..], &network[..], &retries[..], &doors[..], &orders[..]].concat(),
+        &[&calls[..], &network[..], &retries[..], &doors[..], &orders[..], &crashes[..]].concat(),
     );
 }
 
@@ -103,6 +113,12 @@ fn a_node_that_breaks_a_rule_is_found_out() {
     let losing = |rule| Plan { broken: Some(rule), ..Plan::LOSING };
     // R1: a region is told what only the lost home knew.
     check_is_found_out(0..300, &losing(Rule::EntryBeforeVoucher), "INV-13");
+    // R2: home, or a region, has told of what it lost in a crash.
+    let broken = Some(Rule::SyncedBeforeAnswer);
+    let crashing = Plan { broken, ..Plan::CALM };
+    check_is_found_out(0..300, &crashing, "what was answered is lost");
+    check_is_found_out(0..300, &crashing, "was never booked at home");
+    check_is_found_out(0..300, &crashing, "a repeat gets another answer");
     // R6: more was answered than is set aside.
     check_is_found_out(0..300, &losing(Rule::AnswersWithinX), "what was answered is lost");
     // R10: home decides a call again that a region had decided.

@@ -269,8 +269,9 @@ impl State {
         Some(())
     }
 
-    /// The entries count for one credit each; entry 0 is a call that decides nothing. What there is at first is waited for, because nothing is known
-    /// of it.
+    /// What counts under X is told, if no more than X would be lost with it. The entries count for one
+    /// credit each; entry 0 is a call that decides nothing. What there is at first is waited for, because
+    /// nothing is known of it.
     pub(super) fn tell_within(&mut self, model: &Small, node: usize, entry: u8) -> Option<()> {
         let it = &mut self.nodes[node];
         let need = it.watched.need(it.leading, region(STANDBY), it.known.as_ref());

@@ -29,13 +29,15 @@ pub(super) struct Placed {
     pub(super) wire: Vec<(Request, Option<usize>)>,
     /// Whether an epoch ever had two homes.
     pub(super) is_torn: bool,
+    /// Whether the standby was ever dropped, after it could have been promoted.
+    pub(super) was_dropped: bool,
 }
 
 impl Eq for Placed {}
 
 impl Hash for Placed {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.now(), self.is_torn).hash(state);
+        (self.now(), self.is_torn, self.was_dropped).hash(state);
         for (request, by) in &self.wire {
             (purser_types::codec::encode(request), by).hash(state);
         }
@@ -58,7 +60,7 @@ impl Placed {
             let (region, seen, shards) = (region(name), ChangeNumber::NONE, NonZeroU16::MIN);
             placement.apply_command(&Command::SetRegion(SetRegion { region, seen, shards, peers }));
         }
-        let mut placed = Self { placement, wire: Vec::new(), is_torn: false };
+        let mut placed = Self { placement, wire: Vec::new(), is_torn: false, was_dropped: false };
         let (home, standby) = match start {
             Start::Followed => (HOME, STANDBY),
             Start::Elsewhere => (HOME, THIRD),
@@ -90,6 +92,7 @@ impl Placed {
     /// Asks for something, and tells if it was refused. What changes nothing is no news.
     pub(super) fn change(&mut self, operation: Operation) -> Result<(), Option<Refusal>> {
         let before = self.placement.tenant(&tenant()).map(|known| (known.epoch, known.home));
+        let drops = matches!(operation, Operation::SetStandby { promotable: false, .. });
         let requests = vec![Request { tenant: tenant(), operation }];
         let Answer::Tenants(outcomes) = self.placement.apply_command(&Command::Tenants(requests))
         else {
@@ -99,7 +102,10 @@ impl Placed {
         self.is_torn |= before.is_some_and(|(epoch, home)| epoch == now.epoch && home != now.home);
         let outcome = outcomes.into_iter().next().ok_or(None)?;
         match outcome.result {
-            Ok(Decided::Changed) => Ok(()),
+            Ok(Decided::Changed) => {
+                self.was_dropped |= drops;
+                Ok(())
+            }
             Ok(Decided::Repeated) => Err(None),
             Err(refusal) => Err(Some(refusal)),
         }

@@ -32,6 +32,7 @@ impl Story {
     /// Lets everything come home and compares it with the tally.
     pub(super) fn end(&mut self) -> Result<(), String> {
         self.world.wire.clear();
+        self.plan.has_crashes = false;
         self.settle_home()?;
         for _ in 0..ROUNDS_MAX {
             let open: Vec<Owner> =

@@ -27,9 +27,7 @@ impl Story {
             12 | 13 => self.done("stop", |world, now| world.stop(now)),
             14..22 => self.done("take over", |world, now| world.take_over(part, now)),
             22 | 23 | 41 | 42 => self.done("move finished", |world, _| world.finish_move()),
-            24 if self.rng.u8(0..3) == 0 => {
-                self.done("move aborted", |world, _| world.abort_move())
-            }
+            24 if self.rng.bool() => self.done("move aborted", |world, _| world.abort_move()),
             25 | 26 => self.done("stay", |world, now| world.stay(now)),
             27 => self.done("fail-over", |world, _| world.fail_over()),
             28..31 | 43 => self.done("home taken", |world, now| world.take_home(now)),

@@ -112,6 +112,11 @@ impl Story {
     }
 
     pub(super) fn at_home(&mut self, name: &'static str, operation: Operation) {
+        if self.crashes() {
+            let now = self.now;
+            self.world.crash_amid(None, |world| world.at_home(operation, None, now));
+            return self.count("order lost");
+        }
         let outcome = self.world.at_home(operation.clone(), None, self.now);
         self.say(|_| format!("home: {operation:?}\n    {:?}", outcome.result));
         if outcome.result.is_ok() {

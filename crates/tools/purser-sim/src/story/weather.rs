@@ -2,10 +2,10 @@
 //! region comes back from an old backup.
 
 use purser_ledger::{Operation, Return};
-use purser_types::{Life, Span};
+use purser_types::{Life, Region, Span};
 
 use super::{Story, credits};
-use crate::world::Message;
+use crate::world::{Message, World};
 
 /// Messages on the wire at most.
 const WIRE_MAX: usize = 12;
@@ -37,8 +37,8 @@ impl Story {
             }
             _ => {
                 if let Some(owner) = self.any_book() {
-                    self.world.tend(owner, self.now);
-                    self.count("tend");
+                    let now = self.now;
+                    self.act(owner.region, ["tend", "tend lost"], |world| world.tend(owner, now));
                 }
             }
         }
@@ -64,9 +64,34 @@ impl Story {
     fn deliver(&mut self) {
         if let Some(message) = self.take_off_wire() {
             self.say(|_| format!("delivery: {message:?}"));
+            if self.crashes() {
+                return self.lose_delivery(&message);
+            }
             self.world.deliver(&message, self.now);
             self.count("delivery");
         }
+    }
+
+    /// Whoever gets the message acts on it, and crashes before that is synced.
+    fn lose_delivery(&mut self, message: &Message) {
+        let (at, name) = match message {
+            Message::Voucher(voucher) => (Some(voucher.owner.region), "voucher lost"),
+            Message::Report(_) => (None, "report lost"),
+        };
+        let now = self.now;
+        self.world.crash_amid(at, |world| world.deliver(message, now));
+        self.count(name);
+    }
+
+    /// A region does something of its own accord, and may lose it before it is synced.
+    fn act(&mut self, region: Region, names: [&'static str; 2], act: impl FnOnce(&mut World)) {
+        let [done, lost] = names;
+        if self.crashes() {
+            self.world.crash_amid(Some(region), act);
+            return self.count(lost);
+        }
+        act(&mut self.world);
+        self.count(done);
     }
 
     /// Something goes wrong, or a region does something of its own accord.
@@ -78,19 +103,17 @@ impl Story {
             }
             2 | 3 => {
                 let region = self.any_region();
-                if let Some(found) = self.world.regions.get_mut(&region) {
-                    found.site.restart();
-                    found.booked.clear();
-                    found.lost.clear();
-                    self.count("region restart");
-                }
+                self.world.restart_region(region);
+                self.count("region restart");
             }
             4 | 5 => {
                 if let Some(owner) = self.any_book() {
                     let keep = credits(self.rng.u64(0..=10));
                     let give = Operation::Return(Return::free(keep, 0));
-                    self.world.in_region(owner, give, None, self.now);
-                    self.count("return");
+                    let now = self.now;
+                    self.act(owner.region, ["return", "return lost"], |world| {
+                        world.in_region(owner, give, None, now);
+                    });
                 }
             }
             6 => {
