@@ -124,8 +124,8 @@ mod tests {
         ];
         for (place, asked) in steps.into_iter().enumerate() {
             done(&mut journal, &format!("k{place}"), asked);
-            tokio::time::advance(Duration::from_secs(1)).await;
             at.push(Instant::now());
+            tokio::time::advance(Duration::from_secs(1)).await;
         }
         let overspent = at.iter().map(|moment| {
             let (asked_at, answered_at) = (*moment, *moment);
