@@ -52,8 +52,10 @@ fn named_scenarios(rows: &[String]) -> BTreeSet<String> {
 
 /// The rows of the table of faults, without its head.
 fn faults() -> Vec<String> {
-    let rows = rows("docs/regions.md").into_iter().skip_while(|row| !row.starts_with("| fault |"));
-    rows.skip(2).collect()
+    let rows =
+        rows("docs/region-faults.md").into_iter().skip_while(|row| !row.starts_with("| fault |"));
+    // The table of answers comes after it.
+    rows.skip(2).take_while(|row| !row.starts_with("| answer |")).collect()
 }
 
 /// How many lines above its name say that a function is a test.
