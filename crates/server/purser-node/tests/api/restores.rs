@@ -4,12 +4,11 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::abroad::{EU, US, add_up, charge, make_local, open_in};
+use crate::abroad::{ALLOCATIONS, EU, US, add_up, charge, make_local, open_in};
 use crate::support::Cluster;
 use crate::waiting::read_until;
 
 const CREDITS: u64 = 1_000;
-const ALLOCATIONS: &str = "/admin/v1/tenants/acme/allocations";
 
 /// The first allocation of `eu`, in a list.
 fn first(list: &Value) -> &Value {

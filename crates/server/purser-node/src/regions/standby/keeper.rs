@@ -238,11 +238,8 @@ impl Regions {
 
     /// Whether any tenant of this home can be promoted to a standby, as far as is known here.
     pub(super) fn is_any_promotable(&self, standby: Region) -> bool {
-        let own = self.links.own();
-        let is_it = |_: &TenantId, placement: &TenantPlacement| {
-            placement.home == own && placement.is_promotable_to(standby)
-        };
-        !self.directory.tenants(is_it).is_empty()
+        let dropping = Dropping { own: self.links.own(), standby };
+        !self.directory.tenants(|_, placement| dropping.is_left(placement)).is_empty()
     }
 
     /// Asks Placement for many changes, each page of them with its own deadline, and gives what was refused.
