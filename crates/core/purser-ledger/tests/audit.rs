@@ -2,27 +2,20 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod support;
+
 use purser_ledger::audit::Audit;
 use purser_ledger::scenario::MemoryHistory;
 use purser_ledger::{
-    AccountName, Authorize, Bucket, Capture, Category, Command, Context, Entry, Grant, HoldNumber,
-    HoldState, IfExpired, Item, Ledger, Lot, LotNumber, LotPhase, Open, Operation, Policy, Record,
-    Release, codec,
+    Authorize, Bucket, Capture, Command, Context, Entry, HoldNumber, HoldState, IfExpired, Item,
+    Ledger, Lot, LotNumber, LotPhase, Open, Operation, Policy, Record, Release, codec,
 };
-use purser_types::{
-    Credits, LogTime, OperationId, Position, Region, Sequence, Span, TenantId, Unit,
-};
+use purser_types::{Credits, LogTime, OperationId, Position, Region, Sequence, Span};
 
-fn credits(amount: u64) -> Credits {
-    Credits::from_u64(amount).unwrap()
-}
+use self::support::{account, credits, paid};
 
 fn at(seconds: u64) -> LogTime {
     LogTime::ZERO.saturating_add(Span::from_secs(seconds))
-}
-
-fn name() -> AccountName {
-    AccountName { tenant: TenantId::parse("acme").unwrap(), unit: Unit::credits() }
 }
 
 /// Opened, granted 100, two holds of 40 and 30, the first captured, the second released.
@@ -41,14 +34,7 @@ fn operations() -> Vec<Operation> {
             policy: Policy::default(),
             epoch: None,
         }),
-        Operation::Grant(Grant {
-            amount: credits(100),
-            category: Category::Paid,
-            priority: Grant::PRIORITY_DEFAULT,
-            effective_at: None,
-            expires_at: None,
-            source_ref: None,
-        }),
+        Operation::Grant(paid(100)),
         authorize(40),
         authorize(30),
         Operation::Capture(Capture {
@@ -68,7 +54,7 @@ fn lived() -> (Ledger, Vec<(Position, Record)>) {
     let (mut ledger, mut history) = (Ledger::default(), MemoryHistory::default());
     for (operation, second) in operations().into_iter().zip(1..) {
         let items = vec![Item::new(Context::default(), operation)];
-        let command = Command::at_home(name(), items);
+        let command = Command::at_home(account(), items);
         let id = OperationId { index: second, ordinal: 0 };
         ledger.apply_command(&command, at(second), id, &mut history).unwrap();
     }
@@ -149,7 +135,7 @@ fn an_entry_that_shows_what_its_moves_do_not_make_is_found() {
     check_finds_forged(1, opened_later, "time of opening");
     let (ledger, _) = lived();
     let number = LotNumber(Sequence(2));
-    let lot = ledger.account(&name()).unwrap().lot(number).unwrap().clone();
+    let lot = ledger.account(&account()).unwrap().lot(number).unwrap().clone();
     // The seventh entry pins 10 of what is free and says that it voids all of it.
     let voided = |phase, free| {
         let lot = Lot { phase, free: credits(free), ..lot.clone() };
@@ -163,7 +149,7 @@ fn an_entry_that_shows_what_its_moves_do_not_make_is_found() {
 fn a_standing_that_changes_beside_what_its_entry_is_about_is_found() {
     use purser_ledger::{AccountStatus, Fact, Standing};
     let (ledger, _) = lived();
-    let standing = ledger.account(&name()).unwrap().standing().clone();
+    let standing = ledger.account(&account()).unwrap().standing().clone();
     let frozen = Standing { status: AccountStatus::Frozen, ..standing.clone() };
     let becomes = |fact: Fact| move |entry: &mut Entry| entry.fact = fact;
     check_finds_forged(7, becomes(Fact::Frozen(standing.clone())), "the status is Open");
@@ -177,7 +163,7 @@ fn a_standing_that_changes_beside_what_its_entry_is_about_is_found() {
     check_finds_forged(7, becomes(Fact::Frozen(moved)), "the home");
     let younger = Standing { opened_at: at(7), ..frozen };
     check_finds_forged(7, becomes(Fact::Frozen(younger)), "the time of opening");
-    let again = Fact::Opened { account: name(), standing, epoch: None };
+    let again = Fact::Opened { account: account(), standing, epoch: None };
     check_finds_forged(7, becomes(again), "opened again");
 }
 

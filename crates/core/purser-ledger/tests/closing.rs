@@ -3,15 +3,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod support;
+
 use purser_ledger::scenario::MemoryHistory;
 use purser_ledger::{
-    AccountName, Allocate, Authorize, Capture, Category, Charge, Command, Context, Extend, Grant,
-    HoldNumber, IfExpired, Item, Ledger, Mode, OnExpiry, Open, Operation, Outcome, Policy,
-    Rejection, Release, SetAllocation, TakeBack, WriteOff, invariants,
+    Allocate, Authorize, Capture, Charge, Command, Context, Extend, HoldNumber, IfExpired, Item,
+    Ledger, Mode, OnExpiry, Open, Operation, Outcome, Policy, Rejection, Release, SetAllocation,
+    TakeBack, WriteOff, invariants,
 };
 use purser_types::{
-    Credits, Generation, IdempotencyKey, LogTime, OperationId, Owner, Region, Span, TenantId, Unit,
+    Credits, Generation, IdempotencyKey, LogTime, OperationId, Owner, Region, Span,
 };
+
+use self::support::{account, credits, paid};
 
 /// A group that plays one part.
 #[derive(Default)]
@@ -36,14 +40,6 @@ impl Group {
     fn at_home(&mut self, key: &str, operation: Operation) -> Outcome {
         self.ask(Generation::HOME, key, operation)
     }
-}
-
-fn account() -> AccountName {
-    AccountName { tenant: TenantId::parse("acme").unwrap(), unit: Unit::credits() }
-}
-
-fn credits(amount: u64) -> Credits {
-    Credits::from_u64(amount).unwrap()
 }
 
 fn at(seconds: u64) -> LogTime {
@@ -81,14 +77,7 @@ fn home_and_region() -> (Group, Group) {
     let policy =
         Policy { takeback_cap: credits(100), on_expiry: OnExpiry::TakeBack, ..Policy::default() };
     let open = Open { home: Region::parse("us").unwrap(), policy, epoch: None };
-    let grant = Grant {
-        amount: credits(100),
-        category: Category::Paid,
-        priority: Grant::PRIORITY_DEFAULT,
-        effective_at: None,
-        expires_at: None,
-        source_ref: None,
-    };
+    let grant = paid(100);
     let allocate = Allocate::new(eu().region, credits(40));
     let begun = [Operation::Open(open), Operation::Grant(grant), Operation::Allocate(allocate)];
     for operation in begun {

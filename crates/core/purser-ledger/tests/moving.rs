@@ -3,15 +3,17 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod support;
+
 use purser_ledger::scenario::MemoryHistory;
 use purser_ledger::{
-    Account, AccountName, Allocate, Answer, Booked, Category, Charge, Command, Context, Departure,
-    Grant, Import, ImportPart, Item, Ledger, MoveRefusal, MoveStep, Open, Operation, Outcome,
-    Policy, Rejection, StepDown, TakeHome, Unacknowledged, Way,
+    Account, Allocate, Answer, Booked, Charge, Command, Context, Departure, Grant, Import,
+    ImportPart, Item, Ledger, MoveRefusal, MoveStep, Open, Operation, Outcome, Policy, Rejection,
+    StepDown, TakeHome, Unacknowledged, Way,
 };
-use purser_types::{
-    Credits, Epoch, IdempotencyKey, LogTime, Machine, OperationId, Region, Sequence, TenantId, Unit,
-};
+use purser_types::{Epoch, IdempotencyKey, LogTime, Machine, OperationId, Region, Sequence};
+
+use self::support::{account, credits, paid};
 
 /// A group in memory.
 #[derive(Default)]
@@ -34,7 +36,7 @@ impl Group {
     fn ask(&mut self, key: &str, operation: Operation) -> Outcome {
         let key = Some(IdempotencyKey::parse(key).unwrap());
         let item = Item::new(Context { key, ..Context::default() }, operation);
-        let Answer::Account(mut outcomes) = self.apply(&Command::at_home(name(), vec![item]))
+        let Answer::Account(mut outcomes) = self.apply(&Command::at_home(account(), vec![item]))
         else {
             panic!("an account's command is answered as one")
         };
@@ -47,11 +49,11 @@ impl Group {
     }
 
     fn import(&mut self, part: ImportPart) -> Result<MoveStep, MoveRefusal> {
-        self.step(&Command::Import(Import { account: name(), part }))
+        self.step(&Command::Import(Import { account: account(), part }))
     }
 
     fn account(&self) -> &Account {
-        self.ledger.account(&name()).unwrap()
+        self.ledger.account(&account()).unwrap()
     }
 
     fn entries_after(&self, after: u64) -> Vec<minicbor::bytes::ByteVec> {
@@ -63,16 +65,8 @@ impl Group {
     }
 }
 
-fn name() -> AccountName {
-    AccountName { tenant: TenantId::parse("acme").unwrap(), unit: Unit::credits() }
-}
-
 fn region(name: &str) -> Region {
     Region::parse(name).unwrap()
-}
-
-fn credits(amount: u64) -> Credits {
-    Credits::from_u64(amount).unwrap()
 }
 
 fn charge(amount: u64) -> Operation {
@@ -80,14 +74,7 @@ fn charge(amount: u64) -> Operation {
 }
 
 fn grant(amount: u64) -> Operation {
-    Operation::Grant(Grant {
-        amount: credits(amount),
-        category: Category::Paid,
-        priority: Grant::PRIORITY_DEFAULT,
-        effective_at: None,
-        expires_at: None,
-        source_ref: Some(format!("payment {amount}").into()),
-    })
+    Operation::Grant(Grant { source_ref: Some(format!("payment {amount}").into()), ..paid(amount) })
 }
 
 /// What the source has lived through: a grant that repays debt, one that had been made before, and a
@@ -140,7 +127,7 @@ fn an_account_is_the_same_however_its_parts_come() {
     let end = Booked { sequence: head.sequence, hash: Some(head.hash) };
     let take_home = |head| {
         let (home, epoch, way) = (region("us"), Epoch(2), Way::Moved);
-        Command::TakeHome(TakeHome { account: name(), home, epoch, way, head })
+        Command::TakeHome(TakeHome { account: account(), home, epoch, way, head })
     };
     assert_eq!(there.step(&take_home(end)), Err(MoveRefusal::MemoryMissing));
     let memory = |since: Option<&Account>| -> Vec<_> {
@@ -186,8 +173,8 @@ fn an_entry_that_does_not_follow_is_refused_and_changes_nothing() {
 #[test]
 fn a_former_home_passes_on_what_it_had_decided_and_decides_what_is_new() {
     let mut former = source();
-    let (account, home) = (name(), region("us"));
-    former.step(&Command::StepDown(StepDown { account, home, epoch: Epoch(2) })).unwrap();
+    let step_down = StepDown { account: account(), home: region("us"), epoch: Epoch(2) };
+    former.step(&Command::StepDown(step_down)).unwrap();
     former.restart();
     let mut home = Group::default();
     home.ask(
@@ -201,8 +188,11 @@ fn a_former_home_passes_on_what_it_had_decided_and_decides_what_is_new() {
     let mut in_book = |key: &str, operation| {
         let key = Some(IdempotencyKey::parse(key).unwrap());
         let item = Item::new(Context { key, ..Context::default() }, operation);
-        let command =
-            Command::Account { account: name(), items: vec![item], generation: owner.generation };
+        let command = Command::Account {
+            account: account(),
+            items: vec![item],
+            generation: owner.generation,
+        };
         former.apply(&command).into_outcomes().unwrap().pop().unwrap().result
     };
     in_book("accept", Operation::Accept(Box::new(voucher))).unwrap();
@@ -215,7 +205,7 @@ fn a_former_home_passes_on_what_it_had_decided_and_decides_what_is_new() {
         Context { key: Some(IdempotencyKey::parse("a").unwrap()), ..Context::default() },
         charge(10),
     );
-    let kept = |at| former.ledger.is_passed_on(&name(), &again, at);
+    let kept = |at| former.ledger.is_passed_on(&account(), &again, at);
     let day = LogTime::ZERO.saturating_add(purser_types::Span::from_days(1));
     assert!(kept(LogTime::ZERO) && !kept(day), "for as long as keys are kept");
 }

@@ -2,12 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod support;
+
 use purser_ledger::scenario::MemoryHistory;
 use purser_ledger::{
-    AccountName, Allocate, Answer, Category, Charge, Command, Context, Entry, Grant, Item, Ledger,
-    Mode, Open, Operation, Outcome, Policy, Rejection, Report, codec,
+    Allocate, Answer, Charge, Command, Context, Entry, Item, Ledger, Mode, Open, Operation,
+    Outcome, Policy, Rejection, Report, codec,
 };
-use purser_types::{Credits, Generation, LogTime, OperationId, Owner, Region, TenantId, Unit};
+use purser_types::{Generation, LogTime, OperationId, Owner, Region};
+
+use self::support::{account, credits, paid};
 
 /// A group that plays one part.
 #[derive(Default)]
@@ -28,27 +32,12 @@ impl Group {
     }
 }
 
-fn account() -> AccountName {
-    AccountName { tenant: TenantId::parse("acme").unwrap(), unit: Unit::credits() }
-}
-
-fn credits(amount: u64) -> Credits {
-    Credits::from_u64(amount).unwrap()
-}
-
 /// Home, and the report of a region that was given 40 and has charged 10.
 fn reported() -> (Group, Report) {
     let (mut home, mut region) = (Group::default(), Group::default());
     let eu = Owner { region: Region::parse("eu").unwrap(), generation: Generation(1) };
     let open = Open { home: Region::parse("us").unwrap(), policy: Policy::default(), epoch: None };
-    let grant = Grant {
-        amount: credits(100),
-        category: Category::Paid,
-        priority: Grant::PRIORITY_DEFAULT,
-        effective_at: None,
-        expires_at: None,
-        source_ref: None,
-    };
+    let grant = paid(100);
     let allocate = Allocate::new(eu.region, credits(40));
     for operation in [Operation::Open(open), Operation::Grant(grant), Operation::Allocate(allocate)]
     {

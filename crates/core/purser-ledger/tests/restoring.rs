@@ -2,14 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod support;
+
 use purser_ledger::scenario::MemoryHistory;
 use purser_ledger::{
-    AccountName, Allocate, AllocationStatus, Answer, BookPhase, Category, Charge, Command, Context,
-    Grant, Item, Ledger, Open, Operation, Outcome, Policy, Rejection, Voucher,
+    Allocate, AllocationStatus, Answer, BookPhase, Charge, Command, Context, Item, Ledger, Open,
+    Operation, Outcome, Policy, Rejection, Voucher,
 };
-use purser_types::{
-    Credits, Generation, Life, LogTime, Machine, OperationId, Owner, Region, TenantId, Unit,
-};
+use purser_types::{Generation, Life, LogTime, Machine, OperationId, Owner, Region};
+
+use self::support::{account, credits, paid};
 
 /// A group that plays one part.
 #[derive(Default, Clone)]
@@ -43,14 +45,6 @@ impl Group {
     }
 }
 
-fn account() -> AccountName {
-    AccountName { tenant: TenantId::parse("acme").unwrap(), unit: Unit::credits() }
-}
-
-fn credits(amount: u64) -> Credits {
-    Credits::from_u64(amount).unwrap()
-}
-
 fn life(name: u8) -> Life {
     Life::from_bytes([name; 16])
 }
@@ -63,14 +57,7 @@ fn eu(generation: u64) -> Owner {
 fn home() -> Group {
     let mut home = Group::default();
     let open = Open { home: Region::parse("us").unwrap(), policy: Policy::default(), epoch: None };
-    let grant = Grant {
-        amount: credits(100),
-        category: Category::Paid,
-        priority: Grant::PRIORITY_DEFAULT,
-        effective_at: None,
-        expires_at: None,
-        source_ref: None,
-    };
+    let grant = paid(100);
     home.ask(Generation::HOME, Operation::Open(open)).result.unwrap();
     home.ask(Generation::HOME, Operation::Grant(grant)).result.unwrap();
     allocate(&mut home, None);

@@ -3,18 +3,18 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod support;
+
 use purser_ledger::audit::Audit;
 use purser_ledger::scenario::MemoryHistory;
 use purser_ledger::{
-    Account, AccountName, Answer, Authorize, Booked, Capture, Category, Charge, Command, Context,
-    Digest32, Entry, Fact, Fate, Grant, HoldNumber, IfExpired, Import, ImportPart, Item, Ledger,
-    MoveStep, Open, Operation, Outcome, Policy, Record, Rejection, StepDown, Tail, TailPage,
-    TakeHome, Way, codec,
+    Account, Answer, Authorize, Booked, Capture, Charge, Command, Context, Digest32, Entry, Fact,
+    Fate, HoldNumber, IfExpired, Import, ImportPart, Item, Ledger, MoveStep, Open, Operation,
+    Outcome, Policy, Record, Rejection, StepDown, Tail, TailPage, TakeHome, Way, codec,
 };
-use purser_types::{
-    Credits, Epoch, IdempotencyKey, LogTime, OperationId, Position, Region, Sequence, Span,
-    TenantId, Unit,
-};
+use purser_types::{Epoch, IdempotencyKey, LogTime, OperationId, Position, Region, Sequence, Span};
+
+use self::support::{account, credits, paid};
 
 /// A group in memory. A copy is another replica, which may go on in another way.
 #[derive(Default, Clone)]
@@ -38,7 +38,7 @@ impl Group {
     fn put(&mut self, key: Option<&str>, operation: Operation) -> Outcome {
         let key = key.map(|key| IdempotencyKey::parse(key).unwrap());
         let item = Item::new(Context { key, ..Context::default() }, operation);
-        let answer = self.apply(&Command::at_home(name(), vec![item]));
+        let answer = self.apply(&Command::at_home(account(), vec![item]));
         answer.into_outcomes().unwrap().pop().unwrap()
     }
 
@@ -56,7 +56,7 @@ impl Group {
     }
 
     fn account(&self) -> &Account {
-        self.ledger.account(&name()).unwrap()
+        self.ledger.account(&account()).unwrap()
     }
 
     fn tail(&self) -> Option<&Tail> {
@@ -80,27 +80,12 @@ impl Group {
     }
 }
 
-fn name() -> AccountName {
-    AccountName { tenant: TenantId::parse("acme").unwrap(), unit: Unit::credits() }
-}
-
 fn region(name: &str) -> Region {
     Region::parse(name).unwrap()
 }
 
-fn credits(amount: u64) -> Credits {
-    Credits::from_u64(amount).unwrap()
-}
-
 fn grant() -> Operation {
-    Operation::Grant(Grant {
-        amount: credits(100),
-        category: Category::Paid,
-        priority: Grant::PRIORITY_DEFAULT,
-        effective_at: None,
-        expires_at: None,
-        source_ref: None,
-    })
+    Operation::Grant(paid(100))
 }
 
 fn charge(amount: u64) -> Operation {
@@ -146,19 +131,19 @@ fn fail_over(replica: &Group, lost: &mut Group) -> Group {
         ImportPart::Memory { pairs: Vec::new(), complete_at: Some(head.sequence) },
     ];
     for part in parts {
-        home.step(&Command::Import(Import { account: name(), part }));
+        home.step(&Command::Import(Import { account: account(), part }));
     }
     let (way, epoch) = (Way::FailedOver { from: region("us") }, Epoch(2));
     let head = Booked { sequence: head.sequence, hash: Some(head.hash) };
-    let take = TakeHome { account: name(), home: region("eu"), epoch, way, head };
+    let take = TakeHome { account: account(), home: region("eu"), epoch, way, head };
     home.step(&Command::TakeHome(take));
-    lost.step(&Command::StepDown(StepDown { account: name(), home: region("eu"), epoch }));
+    lost.step(&Command::StepDown(StepDown { account: account(), home: region("eu"), epoch }));
     home
 }
 
 fn page(lost: &Group, home: &Group, marks: &[Booked]) -> Option<TailPage> {
     let epoch = home.tail().unwrap().epoch;
-    lost.ledger.tail_after(&name(), epoch, marks, &lost.history).unwrap()
+    lost.ledger.tail_after(&account(), epoch, marks, &lost.history).unwrap()
 }
 
 /// Books the tail in parts of so many entries.
