@@ -120,7 +120,12 @@ impl Cluster {
 
     /// Starts three nodes and waits until all serve.
     pub async fn start_shaped(shape: Shape) -> Self {
-        let mut cluster = Self::prepare(shape);
+        Self::start_with(shape, "").await
+    }
+
+    /// The same, with more lines in each configuration.
+    pub async fn start_with(shape: Shape, more: &str) -> Self {
+        let mut cluster = Self::prepare(shape, more);
         for id in Self::IDS {
             cluster.start_node(id);
         }
@@ -132,7 +137,7 @@ impl Cluster {
     pub const IDS: [usize; 3] = [1, 2, 3];
 
     /// Writes tokens and configurations, and starts nothing.
-    fn prepare(shape: Shape) -> Self {
+    fn prepare(shape: Shape, more: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         for caller in Caller::ALL {
             let secret = format!("{}\n", caller.secret());
@@ -143,7 +148,7 @@ impl Cluster {
             .map(|id| Member { id, api: free_address(), peer: free_address(), running: None })
             .collect();
         for node in &nodes {
-            let text = configuration(node, &nodes, folder.path(), shape);
+            let text = configuration(node, &nodes, folder.path(), shape) + more;
             std::fs::write(config_file(folder.path(), node.id), text).expect("a file is written");
         }
         Self { nodes, shape, folder }

@@ -43,9 +43,14 @@ impl Dev {
         Self { running, base, data }
     }
 
+    /// Where the front door is.
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.base)
+    }
+
     /// The front door.
     pub fn api(&self) -> Api {
-        Api::new(format!("http://127.0.0.1:{}", self.base), TOKEN)
+        Api::new(self.url(), TOKEN)
     }
 
     /// The node whose API is so many ports above the front door.

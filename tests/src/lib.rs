@@ -5,9 +5,11 @@
 //! ```text
 //!  program ── where `purser` is; running it to its end, or until it is told to stop
 //!  cluster ── three nodes that can be killed, stopped, paused and started again
+//!  postgres ── a database server that can be ended and started again
 //!  dev ── a development cluster in three regions, and routers in front of it
 //!  leaders ── who leads the group of an account
 //!  http, raw, account ── calls: as programs make them, byte for byte, about one account
+//!  postgres ── a database of a test's own
 //!  load ── many clients with a record of their own, compared with the entries afterwards
 //!  wait, together, ports ── waiting for a state with a deadline; calls that race; addresses that
 //!                           nobody else takes
@@ -26,6 +28,7 @@ mod http;
 mod leaders;
 mod load;
 mod ports;
+mod postgres;
 mod program;
 mod raw;
 mod together;
@@ -38,6 +41,7 @@ pub use http::{Api, NoAnswer, Reply};
 pub use leaders::leaders;
 pub use load::{Done, Load, Record, check_chain};
 pub use ports::{free_address, free_dev_base};
+pub use postgres::Postgres;
 pub use rustix::process::Signal;
 
 pub use program::{Ended, Running, purser, run};

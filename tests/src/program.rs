@@ -7,6 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::wait::wait_for;
 
@@ -64,14 +65,28 @@ where
 {
     let mut command = tokio::process::Command::new(purser());
     command.args(arguments).envs(variables.iter().copied()).stdin(Stdio::null());
-    command.env_remove("RUST_LOG").kill_on_drop(true);
-    let ran = tokio::time::timeout(RUN_DEADLINE, command.output()).await;
-    let output = ran.expect("the program ends in time").expect("the program starts");
-    Ended {
-        code: output.status.code(),
-        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-    }
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).env_remove("RUST_LOG").kill_on_drop(true);
+    let mut child = command.spawn().expect("the program starts");
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let end = async {
+        let ended = tokio::time::timeout(RUN_DEADLINE, child.wait()).await;
+        if ended.is_err() {
+            child.kill().await.expect("it was not waited for");
+        }
+        ended.ok().map(|status| status.expect("it was not waited for"))
+    };
+    let (status, stdout, stderr) = tokio::join!(end, read(stdout), read(stderr));
+    let printed = || format!("it did not end within {RUN_DEADLINE:?}, and said:\n{stdout}{stderr}");
+    assert!(status.is_some(), "{}", printed());
+    let code = status.and_then(|status| status.code());
+    Ended { code, stdout, stderr }
+}
+
+/// All that comes out of a pipe.
+async fn read(pipe: Option<impl AsyncRead + Unpin>) -> String {
+    let mut bytes = Vec::new();
+    pipe.expect("it is a pipe").read_to_end(&mut bytes).await.expect("the pipe can be read");
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// A running `purser`, killed at the latest when it is dropped.

@@ -14,7 +14,7 @@ use serde_json::Value;
 const TENANTS: [&str; 4] = ["north", "east", "south", "west"];
 
 /// Three stopped nodes with some history and a snapshot in every group.
-async fn stopped_cluster() -> Cluster {
+pub(crate) async fn stopped_cluster() -> Cluster {
     let shape = Shape { shards: 2, snapshot_log_bytes: Some(8_192), ..Shape::default() };
     let mut cluster = Cluster::start_shaped(shape).await;
     let mut accounts = Vec::new();
@@ -215,14 +215,14 @@ fn places(file: &Path) -> Vec<u64> {
 }
 
 /// How far a file is from its start to its last byte that is not zero.
-fn used_bytes(file: &Path) -> u64 {
+pub(crate) fn used_bytes(file: &Path) -> u64 {
     let bytes = fs::read(file).expect("the file can be read");
     let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     u64::try_from(used).expect("a file is smaller than that")
 }
 
 /// Turns one byte into another. Twice restores it.
-fn flip(file: &Path, place: u64) {
+pub(crate) fn flip(file: &Path, place: u64) {
     let file = File::options().read(true).write(true).open(file).expect("the file opens");
     let mut byte = [0];
     file.read_exact_at(&mut byte, place).expect("the place is in the file");
@@ -230,7 +230,7 @@ fn flip(file: &Path, place: u64) {
 }
 
 /// All files below a folder, in order.
-fn files(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for name in fs::read_dir(folder).expect("the folder can be read") {
         let path = name.expect("a name can be read").path();

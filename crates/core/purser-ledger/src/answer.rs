@@ -4,11 +4,14 @@ use minicbor::{Decode, Encode};
 use purser_types::{Credits, Generation, Life, LogTime, Position, Sequence};
 
 use crate::balance::Balance;
+use crate::command::AccountName;
 use crate::digest::Digest16;
 use crate::entry::Entry;
+use crate::jobs::Job;
 use crate::lot::Lot;
 use crate::moving::{MoveRefusal, MoveStep};
 use crate::rejection::Rejection;
+use crate::sinks::{SinkDone, SinkRefusal};
 
 /// The answer to a [`Command`](crate::Command).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +29,19 @@ pub enum Answer {
     PassedOn(PassedOn),
     /// The life that the group is in from then on.
     Life(Option<Life>),
+    /// The jobs that were given out, the one that was due first at first.
+    Leased(Vec<LeasedJob>),
+    /// Of a change of a webhook.
+    Sink(Result<SinkDone, SinkRefusal>),
+}
+
+/// A job that was given to a worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeasedJob {
+    /// Whose it is.
+    pub account: AccountName,
+    /// The job, as it is leased.
+    pub job: Job,
 }
 
 /// Who decides a call that a region wants to pass on.
@@ -66,6 +82,8 @@ pub struct Receipt {
     pub last: Last,
     /// How much debt was repaid with credits that it made available.
     pub debt_repaid: Credits,
+    /// Whether nothing was left to be done: an earlier operation's entry had done it.
+    pub is_found: bool,
 }
 
 /// An account's last entry at some point.
@@ -109,6 +127,14 @@ pub(crate) enum Decision {
     /// on changing, and no entry says how it stood.
     #[n(2)]
     Existing(#[n(0)] Box<Existing>),
+    /// Accepted, but nothing was left to be done: the entry that did it, and the account's last one.
+    #[n(3)]
+    Found {
+        #[n(0)]
+        entry: Position,
+        #[n(1)]
+        last: Position,
+    },
 }
 
 /// A grant that had been made before, as it was found.

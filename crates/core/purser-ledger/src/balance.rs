@@ -102,6 +102,10 @@ impl Balance {
     fn count_fact(&mut self, fact: &Fact) {
         if let Fact::Authorized(hold) | Fact::Charged(hold) = fact {
             self.authorized.add(hold.amount);
+        } else if let Fact::JobCreated(change) = fact {
+            self.authorized.add(change.hold.amount);
+        } else if let Some(charge) = fact.event_charge() {
+            self.authorized.add(charge.amount);
         } else if let Fact::TailBooked(run) = fact {
             run.new_charge().into_iter().for_each(|charge| self.authorized.add(charge.amount));
         } else if let Fact::RefundPromised { amount, .. } = fact {

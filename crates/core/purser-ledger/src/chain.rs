@@ -78,8 +78,12 @@ pub struct Hashed {
 impl Record {
     /// Reads the record at `position`.
     pub fn read(history: &dyn HistoryReader, position: Position) -> Result<Self, HistoryError> {
-        let bytes = history.read(position)?;
-        codec::decode(&bytes).map_err(|error| damaged(position, &error))
+        Self::decode(position, &history.read(position)?)
+    }
+
+    /// The record with these bytes, which stand at `position`.
+    pub fn decode(position: Position, bytes: &[u8]) -> Result<Self, HistoryError> {
+        codec::decode(bytes).map_err(|error| damaged(position, &error))
     }
 
     /// The entry in it, with its hash.

@@ -4,24 +4,31 @@
 //! callers leave out are filled in before the log, so that two spellings of one request are one
 //! request.
 
+mod about;
 mod allocating;
 
 use std::collections::BTreeMap;
 
 use minicbor::{Decode, Encode};
 use purser_types::{
-    Credits, Epoch, Generation, IdempotencyKey, Life, LogTime, Owner, Region, Sequence, Span,
-    TenantId, Unit,
+    BudgetName, Credits, Epoch, Generation, IdempotencyKey, Life, LogTime, Owner, Region, Sequence,
+    Span, TenantId, Unit,
 };
 
 pub use self::allocating::{
     Allocate, Cover, OnCredit, Return, SetAllocation, TakeBack, Transfer, WriteOff,
 };
+use crate::budgets::{RemoveBudget, SetBudget};
 use crate::digest::{Digest16, digest16};
+use crate::events::{DiscardEvent, Event, ResolveEvent};
+use crate::jobs::{
+    CreateJob, DiscardJob, JobVerdict, LeaseJobs, RedriveJob, RenewJob, ReportOutcome,
+};
 use crate::moving::{Departure, Import, Stay, StepDown, TailPage, TakeHome, WriteOffTail};
 use crate::policy::{Policy, PolicyChange};
 use crate::protocol::{Report, Voucher};
 use crate::rejection::Rejection;
+use crate::sinks::SinkCommand;
 
 /// The name of an account: a tenant and a unit. One account is one sequence of entries.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
@@ -96,6 +103,12 @@ pub enum Command {
         #[n(1)]
         life: Life,
     },
+    /// Gives jobs that are due to a worker.
+    #[n(7)]
+    LeaseJobs(#[n(0)] LeaseJobs),
+    /// Changes a webhook of the shard.
+    #[n(9)]
+    Sink(#[n(0)] Box<SinkCommand>),
 }
 
 impl Command {
@@ -310,6 +323,36 @@ pub enum Operation {
     /// suffice.
     #[n(29)]
     Cover(#[n(0)] Cover),
+    /// Creates a job, and authorizes or charges what it costs.
+    #[n(30)]
+    CreateJob(#[n(0)] Box<CreateJob>),
+    /// Tells how an attempt of a job ended.
+    #[n(31)]
+    ReportOutcome(#[n(0)] ReportOutcome),
+    /// Keeps a job for longer.
+    #[n(32)]
+    RenewJob(#[n(0)] RenewJob),
+    /// Lets a dead job be tried again.
+    #[n(33)]
+    RedriveJob(#[n(0)] RedriveJob),
+    /// Lets nothing become of a job.
+    #[n(34)]
+    DiscardJob(#[n(0)] DiscardJob),
+    /// Takes a usage event in.
+    #[n(36)]
+    RecordEvent(#[n(0)] Box<Event>),
+    /// Takes an event that is parked after all.
+    #[n(37)]
+    ResolveEvent(#[n(0)] ResolveEvent),
+    /// Lets nothing become of an event that is parked.
+    #[n(38)]
+    DiscardEvent(#[n(0)] DiscardEvent),
+    /// Makes a budget, or changes its limit and its periods.
+    #[n(39)]
+    SetBudget(#[n(0)] Box<SetBudget>),
+    /// Removes a budget that none is below.
+    #[n(40)]
+    RemoveBudget(#[n(0)] RemoveBudget),
 }
 
 impl Operation {
@@ -395,6 +438,10 @@ pub struct Authorize {
     /// The caller's own name for the work.
     #[n(2)]
     pub reference: Option<Box<str>>,
+    /// The budgets that are asked as well, in the order in which they are tried.
+    #[n(3)]
+    #[cbor(skip_if = "crate::codec::is_none")]
+    pub budgets: Box<[BudgetName]>,
 }
 
 impl Authorize {
@@ -478,6 +525,10 @@ pub struct Charge {
     /// The caller's own name for the work.
     #[n(2)]
     pub reference: Option<Box<str>>,
+    /// The budgets that are asked as well, in the order in which they are tried.
+    #[n(3)]
+    #[cbor(skip_if = "crate::codec::is_none")]
+    pub budgets: Box<[BudgetName]>,
 }
 
 /// See [`Operation::Refund`].
@@ -568,18 +619,6 @@ pub struct Close {
 #[cbor(transparent)]
 pub struct Confirm(#[n(0)] pub Sequence);
 
-impl Operation {
-    /// Whether this begins something: whatever does not names what it is about, and that has one owner.
-    pub(crate) const fn begins(&self) -> bool {
-        matches!(self, Self::Authorize(_) | Self::Charge(_))
-    }
-
-    /// Whether this wants the tenant's credits for work.
-    pub(crate) const fn spends(&self) -> bool {
-        matches!(self, Self::Authorize(_) | Self::Charge(_) | Self::Capture(_))
-    }
-}
-
 impl Item {
     /// An operation and the circumstances in which it was asked for.
     pub const fn new(context: Context, operation: Operation) -> Self {
@@ -601,6 +640,15 @@ impl Item {
         // The epoch is what the service knows, and nothing that anybody asks for.
         let bytes = if let Operation::Open(open) = &self.operation {
             crate::codec::encode(&Operation::Open(Open { epoch: None, ..open.clone() }))
+        } else if let Operation::ReportOutcome(
+            outcome @ ReportOutcome { verdict: JobVerdict::Succeeded, .. },
+        ) = &self.operation
+        {
+            // Whoever has done the work, it is the same success: workers share the job's key.
+            let outcome = ReportOutcome { lease: None, ..outcome.clone() };
+            crate::codec::encode(&Operation::ReportOutcome(outcome))
+        } else if let Operation::SetBudget(asked) = &self.operation {
+            crate::codec::encode(&Operation::SetBudget(Box::new(asked.unresolved())))
         } else {
             crate::codec::encode(&self.operation)
         };

@@ -12,12 +12,15 @@ use minicbor::{Decode, Decoder, Encode, Encoder};
 use purser_types::{Credits, Epoch, IdempotencyKey, LogTime, OperationId, Owner, Region, Sequence};
 
 use crate::balance::Balance;
+use crate::budgets::Budget;
 use crate::codec;
 use crate::command::{AccountName, LotNumber, Metadata};
 use crate::digest::{Digest16, Digest32, digest32, hash_of};
+use crate::events::{EventChange, EventEffect, ParkedEvent};
 use crate::hold::Hold;
 use crate::home::{Allocation, HomeChange, Settlement, SettlementClass, Tail, TailRun};
-use crate::lot::{Lot, LotTerms};
+use crate::jobs::{Job, JobChange, JobEffect};
+use crate::lot::{Lot, LotPhase, LotTerms};
 use crate::moving::Departure;
 use crate::protocol::Voucher;
 use crate::standing::Standing;
@@ -231,6 +234,11 @@ impl Move {
         (!amount.is_zero()).then_some(Self { lot, from, to, amount })
     }
 
+    /// Whether it makes a lot effective.
+    pub(crate) fn takes_effect(&self) -> bool {
+        self.from == Bucket::Granted && self.to == Bucket::Available
+    }
+
     /// Whether a hold gave these credits up unused.
     pub(crate) fn frees(&self) -> bool {
         self.from == Bucket::Held && self.to != Bucket::Used
@@ -399,6 +407,39 @@ pub enum Fact {
     /// At home: credits that became available paid what was owed for that.
     #[n(36)]
     CoverPaid(#[n(0)] Box<Allocation>),
+    /// A job was created, with a hold or charge. Its number is the entry's sequence.
+    #[n(37)]
+    JobCreated(#[n(0)] Box<JobChange>),
+    /// It became known how an attempt of a job ended, and its credits followed.
+    #[n(38)]
+    JobOutcome(#[n(0)] Box<JobChange>),
+    /// A worker took a job.
+    #[n(39)]
+    JobLeased(#[n(0)] Box<Job>),
+    /// A worker keeps a job for longer.
+    #[n(40)]
+    JobRenewed(#[n(0)] Box<Job>),
+    /// An operator let a dead job be tried again.
+    #[n(41)]
+    JobRedriven(#[n(0)] Box<Job>),
+    /// An operator decided that nothing becomes of a job.
+    #[n(42)]
+    JobDiscarded(#[n(0)] Box<JobChange>),
+    /// A usage event has done what it does.
+    #[n(43)]
+    EventApplied(#[n(0)] Box<EventChange>),
+    /// A usage event has done nothing, and waits for people or for what it names.
+    #[n(44)]
+    EventParked(#[n(0)] Box<ParkedEvent>),
+    /// An operator decided that nothing becomes of a usage event.
+    #[n(45)]
+    EventDiscarded(#[n(0)] Box<ParkedEvent>),
+    /// A budget was made or changed.
+    #[n(47)]
+    BudgetSet(#[n(0)] Box<Budget>),
+    /// A budget was removed.
+    #[n(48)]
+    BudgetRemoved(#[n(0)] Box<Budget>),
 }
 
 impl Fact {
@@ -439,6 +480,18 @@ impl Fact {
             Self::HomeMoved(change) => change.began.kind(),
             Self::TailBooked(run) => run.kind(),
             Self::TailWrittenOff(_) => "tail_write_off",
+            Self::JobCreated(change) | Self::JobOutcome(change) => {
+                change.effect.kind(change.hold.kind)
+            }
+            Self::JobLeased(_) => "lease",
+            Self::JobRenewed(_) => "renew",
+            Self::JobRedriven(_) => "redrive",
+            Self::JobDiscarded(_) => "discard",
+            Self::EventApplied(change) => change.effect.kind(),
+            Self::EventParked(_) => "event_parked",
+            Self::EventDiscarded(_) => "event_discarded",
+            Self::BudgetSet(_) => "budget",
+            Self::BudgetRemoved(_) => "budget_removed",
         }
     }
 
@@ -452,9 +505,32 @@ impl Fact {
         self.hold().cloned()
     }
 
+    /// The job that the fact is about, as it stands afterwards.
+    pub const fn job(&self) -> Option<&Job> {
+        self.subject().job
+    }
+
+    /// Like [`Fact::job`], by value.
+    pub fn into_job(self) -> Option<Job> {
+        self.job().cloned()
+    }
+
     /// How the account stands afterwards, if the fact is about that.
     pub const fn standing(&self) -> Option<&Standing> {
         self.subject().standing
+    }
+
+    /// The lot that the fact brings into another phase of its life, and the phase.
+    pub const fn new_phase(&self) -> Option<(LotNumber, LotPhase)> {
+        if let Self::LotEffective(number) = self {
+            Some((*number, LotPhase::Active))
+        } else if let Self::LotExpired(number) = self {
+            Some((*number, LotPhase::Expired))
+        } else if let Self::Voided { number, .. } = self {
+            Some((*number, LotPhase::Voided))
+        } else {
+            None
+        }
     }
 
     /// The terms of the lot that the fact makes, if it makes one.
@@ -493,7 +569,23 @@ impl Fact {
                 Subject { standing: Some(&change.standing), ..Subject::OTHER }
             }
             Self::TailBooked(run) => Subject { hold: run.spend.as_ref(), ..Subject::OTHER },
-            Self::LotEffective(_)
+            Self::JobCreated(change) | Self::JobOutcome(change) | Self::JobDiscarded(change) => {
+                Subject::of_job(change)
+            }
+            Self::JobLeased(job) | Self::JobRenewed(job) | Self::JobRedriven(job) => {
+                Subject { job: Some(job), ..Subject::OTHER }
+            }
+            Self::EventApplied(change) => match &change.effect {
+                EventEffect::Nothing => Subject::OTHER,
+                EventEffect::Charged(hold)
+                | EventEffect::Captured(hold)
+                | EventEffect::LateCaptured(hold)
+                | EventEffect::Released(hold) => Subject { hold: Some(hold), ..Subject::OTHER },
+                EventEffect::Job(change) => Subject::of_job(change),
+            },
+            Self::EventParked(_)
+            | Self::EventDiscarded(_)
+            | Self::LotEffective(_)
             | Self::LotExpired(_)
             | Self::Voided { .. }
             | Self::AdjustedDown
@@ -508,6 +600,8 @@ impl Fact {
             | Self::ReturnedHome { .. }
             | Self::AllocationSealed
             | Self::AllocationFinished
+            | Self::BudgetSet(_)
+            | Self::BudgetRemoved(_)
             | Self::WrittenOff(_) => Subject::OTHER,
         }
     }
@@ -518,20 +612,56 @@ impl Fact {
             settlement.class == SettlementClass::Reclaim
         } else if let Self::TailBooked(run) = self {
             run.reclaims()
+        } else if let Some(change) = self.job_outcome() {
+            change.effect == JobEffect::Reclaimed
         } else {
             matches!(self, Self::Reclaimed(_))
         }
+    }
+
+    /// Whether the fact captures a hold that had been authorized, in time or late.
+    pub(crate) fn captures(&self) -> bool {
+        if let Some(change) = self.job_outcome() {
+            return matches!(change.effect, JobEffect::Captured | JobEffect::CapturedLate);
+        }
+        if let Self::EventApplied(change) = self {
+            let effect = &change.effect;
+            return matches!(effect, EventEffect::Captured(_) | EventEffect::LateCaptured(_));
+        }
+        matches!(self, Self::Captured(_) | Self::LateCaptured(_))
+    }
+
+    /// What became known of a job, whoever told it.
+    pub(crate) fn job_outcome(&self) -> Option<&JobChange> {
+        if let Self::JobOutcome(change) = self {
+            return Some(change);
+        }
+        let Self::EventApplied(applied) = self else { return None };
+        if let EventEffect::Job(change) = &applied.effect { Some(change) } else { None }
+    }
+
+    /// The charge that an event made.
+    pub(crate) fn event_charge(&self) -> Option<&Hold> {
+        let Self::EventApplied(change) = self else { return None };
+        if let EventEffect::Charged(hold) = &change.effect { Some(hold) } else { None }
     }
 }
 
 /// What a fact is about, of what an account has only one way to look at.
 struct Subject<'a> {
     hold: Option<&'a Hold>,
+    job: Option<&'a Job>,
     standing: Option<&'a Standing>,
     new_lot: Option<&'a LotTerms>,
 }
 
-impl Subject<'_> {
+impl<'a> Subject<'a> {
+    /// A job with its hold or charge.
+    const fn of_job(change: &'a JobChange) -> Self {
+        let (job, hold) = (Some(&change.job), Some(&change.hold));
+        Self { job, hold, new_lot: change.regrant.as_ref(), ..Self::OTHER }
+    }
+
     /// None of these.
-    const OTHER: Self = Self { hold: None, standing: None, new_lot: None };
+    const OTHER: Self = Self { hold: None, job: None, standing: None, new_lot: None };
 }

@@ -15,6 +15,7 @@
 use minicbor::{Decode, Encode};
 use purser_types::{Credits, LogTime, Sequence};
 
+use crate::budgets::Cap;
 use crate::command::{HoldNumber, LotNumber, Target};
 
 /// A hold or a charge as it stands.
@@ -73,6 +74,10 @@ pub struct Hold {
     #[n(16)]
     #[cbor(skip_if = "crate::codec::is_none")]
     pub allocation: Sequence,
+    /// The budgets that it was made under: those that its call named, each with those above it.
+    #[n(17)]
+    #[cbor(skip_if = "crate::codec::is_none")]
+    pub caps: Box<[Cap]>,
 }
 
 /// Whether it was authorized first or charged at once.

@@ -11,8 +11,10 @@ use purser_types::{Credits, Region};
 
 use crate::account::{Account, AccountNumber, Due, HoldKey, Side, dues_of_lot, end_of_hold};
 use crate::command::LotNumber;
+use crate::events::PARKED_MAX;
 use crate::hold::{Hold, Source};
 use crate::home::Allocation;
+use crate::jobs::JobState;
 use crate::ledger::Ledger;
 use crate::lot::{DrawKey, Lot};
 
@@ -42,7 +44,11 @@ fn check_entry_by_entry(account: &Account) -> Result<(), Violation> {
     burn_down_order_is_true(account)?;
     allocations_add_up(account)?;
     homes_follow(account)?;
-    tails_are_covered(account)
+    tails_are_covered(account)?;
+    queues_are_true(account)?;
+    parked_events_are_found(account)?;
+    waiting_jobs_hold_nothing(account)?;
+    budgets_add_up(account)
 }
 
 /// Checks every account of a ledger, and what holds them together.
@@ -57,7 +63,8 @@ pub fn check_ledger(ledger: &Ledger) -> Result<(), Violation> {
         }
     }
     group_agenda_is_true(ledger, &arriving)?;
-    group_overview_is_true(ledger, &arriving)
+    group_overview_is_true(ledger, &arriving)?;
+    group_queues_are_true(ledger, &arriving)
 }
 
 /// INV-11: the group's agenda names each account once, at the instant at which it is next due; none
@@ -87,6 +94,26 @@ fn group_overview_is_true(
     let (owed, stated) =
         (total(here().map(|it| it.allowed_debt())), ledger.overspend().allowed_debt);
     holds(15, owed == stated, || format!("{owed} are owed without a region, {stated} stated"))
+}
+
+/// INV-18: the group's queues name each queue of an account that works once, at the instant at which
+/// something is next due in it, and the accounts that have dead jobs.
+fn group_queues_are_true(
+    ledger: &Ledger,
+    arriving: &BTreeSet<AccountNumber>,
+) -> Result<(), Violation> {
+    let here = || ledger.accounts().filter(|account| !arriving.contains(&account.number()));
+    let mut expected = BTreeSet::new();
+    for account in here() {
+        for (queue, at) in account.heads().iter().flat_map(|heads| heads.iter()) {
+            expected.insert((queue.clone(), *at, account.number()));
+        }
+    }
+    let actual = ledger.heads();
+    holds(18, expected == actual, || format!("queues {actual:?}, expected {expected:?}"))?;
+    let expected: Vec<_> = here().filter(|it| it.has_dead_jobs()).map(|it| it.number()).collect();
+    let actual: Vec<_> = ledger.accounts_with_dead_jobs().map(|it| it.number()).collect();
+    holds(18, expected == actual, || format!("dead jobs in {actual:?}, expected {expected:?}"))
 }
 
 /// INV-1: `granted + debt = available + held + used + expired + voided + returned + Σ allocated`.
@@ -310,6 +337,56 @@ fn tails_are_covered(account: &Account) -> Result<(), Violation> {
     Ok(())
 }
 
+/// INV-18: the queues list each job that is queued or leased once, at the instant at which it is due.
+fn queues_are_true(account: &Account) -> Result<(), Violation> {
+    holds(18, account.jobs().follows(), || {
+        format!("the queues are not those of {:?}", account.jobs())
+    })
+}
+
+/// INV-20: each parked event is found by its name and content, and there are no more than may be.
+fn parked_events_are_found(account: &Account) -> Result<(), Violation> {
+    let events = account.events();
+    let holds_room = events.parked().len() <= PARKED_MAX;
+    let what = || format!("parked events {:?} are not found", events.parked());
+    holds(20, events.follows() && holds_room, what)
+}
+
+/// INV-19: a job that waits for another attempt, or is dead, holds nothing: so it takes what it costs
+/// when it is delivered, and not twice.
+fn waiting_jobs_hold_nothing(account: &Account) -> Result<(), Violation> {
+    for (number, live) in account.jobs().live().iter() {
+        let waits = match live.job.state {
+            JobState::Queued { .. } => live.job.attempts > 0 || live.job.redriven > 0,
+            JobState::Dead { .. } => true,
+            JobState::Leased { .. } => false,
+            JobState::Succeeded { .. } | JobState::Failed { .. } | JobState::Discarded { .. } => {
+                return Err(violation(19, format!("{:?} has ended and is live", live.job)));
+            }
+        };
+        let is_free = !waits || account.holds.get(number).is_none();
+        holds(19, is_free, || format!("{:?} waits and holds credits", live.job))?;
+    }
+    Ok(())
+}
+
+/// INV-21: what a budget holds in a period is the sum over the live holds that were made under it then. What
+/// it has used only a history can show.
+fn budgets_add_up(account: &Account) -> Result<(), Violation> {
+    for (budget, kept) in account.budgets().pairs() {
+        for figures in kept {
+            let is_under = |hold: &Hold| {
+                let mut caps = hold.caps.iter().filter(|cap| cap.budget == budget.name);
+                caps.any(|cap| figures.counts(cap, hold))
+            };
+            let under = account.holds.iter().filter(|(_, hold)| is_under(hold));
+            let (sum, held) = (total(under.map(|(_, hold)| hold.held)), total([figures.held]));
+            holds(21, sum == held, || format!("{figures:?} of {}: {sum} held", budget.name))?;
+        }
+    }
+    Ok(())
+}
+
 /// What is owed and not used yet: it is out under covers.
 fn owed_under_covers(account: &Account) -> u128 {
     total(account.allocations().map(Allocation::owed))
@@ -330,15 +407,19 @@ fn violation(number: u8, detail: String) -> Violation {
 #[cfg(test)]
 mod tests {
     use purser_types::{
-        Epoch, History, HistoryError, HistoryReader, LogTime, OperationId, Position, Region,
-        Sequence, Span, TenantId, Unit,
+        BudgetName, Epoch, History, HistoryError, HistoryReader, JobId, LogTime, OperationId,
+        Position, QueueName, Region, Sequence, Span, TenantId, Unit,
     };
 
     use super::*;
     use crate::account::Debt;
+    use crate::budgets::SetBudget;
     use crate::command::{
-        AccountName, Authorize, Category, Command, Context, Grant, Item, Open, Operation,
+        AccountName, Authorize, Category, Command, Context, Grant, HoldNumber, Item, Open,
+        Operation,
     };
+    use crate::events::{Event, EventAbout, EventName};
+    use crate::jobs::{CreateJob, FirstAttempt, JobFunding, JobRetry};
     use crate::policy::Policy;
 
     #[derive(Default)]
@@ -365,6 +446,47 @@ mod tests {
 
     /// An account with two lots, a hold over both, and nothing wrong.
     fn sound() -> Account {
+        lived(&[])
+    }
+
+    /// The same with a job that waits for a worker.
+    fn sound_with_job() -> Account {
+        let job = CreateJob {
+            job: JobId::parse("j").unwrap(),
+            amount: credits(5),
+            funding: JobFunding::Hold { ttl: Span::from_secs(60) },
+            queue: QueueName::default_queue(),
+            retry: JobRetry::DEFAULT,
+            start: FirstAttempt::Queue,
+            reference: None,
+            budgets: Box::default(),
+        };
+        lived(&[Operation::CreateJob(Box::new(job))])
+    }
+
+    /// The same with an event that names no hold there is.
+    fn sound_with_parked() -> Account {
+        let about = EventAbout::Hold { hold: HoldNumber(Sequence(99)), owner: None, amount: None };
+        let name = EventName::parse("meter", "e1").unwrap();
+        let event = Event { name, kind: "usage".into(), time: None, about };
+        lived(&[Operation::RecordEvent(Box::new(event))])
+    }
+
+    /// The same with a hold under a budget.
+    fn sound_with_budget() -> Account {
+        let (limit, ttl) = (credits(9), Span::from_secs(60));
+        let (parent, calendar, reference) = (None, None, None);
+        let set = SetBudget { name: team(), parent, limit, calendar };
+        let budgets = [team()].into();
+        let authorize = Authorize { amount: credits(5), ttl, reference, budgets };
+        lived(&[Operation::SetBudget(Box::new(set)), Operation::Authorize(authorize)])
+    }
+
+    fn team() -> BudgetName {
+        BudgetName::parse("team").unwrap()
+    }
+
+    fn lived(more: &[Operation]) -> Account {
         let tenant = TenantId::parse("acme").unwrap();
         let name = AccountName { tenant, unit: Unit::credits() };
         let open =
@@ -380,12 +502,16 @@ mod tests {
             })
         };
         let ttl = Span::from_secs(60);
-        let authorize =
-            Operation::Authorize(Authorize { amount: credits(50), ttl, reference: None });
+        let authorize = Operation::Authorize(Authorize {
+            amount: credits(50),
+            ttl,
+            reference: None,
+            budgets: Box::default(),
+        });
         let soon = LogTime::ZERO.saturating_add(Span::from_secs(100));
         let operations = [Operation::Open(open), grant(20, Some(soon)), grant(80, None), authorize];
         let (mut ledger, mut history) = (Ledger::default(), Memory::default());
-        for operation in operations {
+        for operation in operations.iter().chain(more).cloned() {
             let items = vec![Item::new(Context::default(), operation)];
             let command = Command::at_home(name.clone(), items);
             let id = OperationId::default();
@@ -396,7 +522,11 @@ mod tests {
 
     #[track_caller]
     fn check_notices(number: u8, break_it: impl FnOnce(&mut Account)) {
-        let mut account = sound();
+        check_notices_in(sound(), number, break_it);
+    }
+
+    #[track_caller]
+    fn check_notices_in(mut account: Account, number: u8, break_it: impl FnOnce(&mut Account)) {
         assert_eq!(check(&account), Ok(()));
         break_it(&mut account);
         assert_eq!(check(&account).map_err(|violation| violation.number), Err(number));
@@ -448,6 +578,17 @@ mod tests {
             let tail = crate::Tail::new(eu, Epoch(0), last, credits(5));
             let home = account.home_side_mut().unwrap();
             home.tails.insert(tail.epoch, crate::Tail { debited: credits(6), ..tail });
+        });
+        check_notices_in(sound_with_parked(), 20, |account| account.events_mut().lose_index());
+        check_notices_in(sound_with_budget(), 21, |account| {
+            account.budgets_mut().falsify(&team(), credits(6));
+        });
+        check_notices_in(sound_with_job(), 18, |account| account.jobs_mut().lose_queues());
+        check_notices_in(sound_with_job(), 19, |account| {
+            // As if it had been given up without giving its credits back.
+            let mut live = account.jobs().live().first().unwrap().1.clone();
+            live.job.state = JobState::Dead { at: LogTime::ZERO };
+            account.jobs_mut().insert(live);
         });
     }
 }

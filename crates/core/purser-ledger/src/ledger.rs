@@ -6,6 +6,8 @@ mod marks;
 mod moving;
 mod overview;
 mod passing;
+mod queues;
+mod webhooks;
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -23,6 +25,7 @@ use self::marks::Marks;
 pub(crate) use self::moving::Arrival;
 pub use self::overview::Overspend;
 use self::overview::{Overview, Part};
+use self::queues::Queues;
 use crate::account::{
     Account, AccountNumber, Digested, Piece, Scribe, pieces_of_departed, pieces_of_gone,
     pieces_of_marks,
@@ -33,6 +36,7 @@ use crate::command::{AccountName, Command, Item, Operation};
 use crate::digest::{Digest16, Digest32, digest16, digest32};
 use crate::moving::Gone;
 use crate::rejection::Rejection;
+use crate::sinks::{Sinks, pieces_of_sinks};
 use crate::standing::Standing;
 
 /// The accounts of one group.
@@ -52,12 +56,15 @@ pub struct Ledger {
     /// What accounts remembered that are not here any more.
     departed: Departed,
     overview: Overview,
+    queues: Queues,
     /// Accounts that are being taken over from other groups: a few at a time.
     arrivals: BTreeMap<AccountName, Arrival>,
     /// Accounts that are not here any more.
     gone: CowMap<(AccountName, AccountNumber), Gone>,
     /// The highest number of those: no number is given out twice.
     last_gone: AccountNumber,
+    /// Who is told of the entries, and how far.
+    sinks: Sinks,
     /// What the group has lived through without a gap; none before it was ever restored.
     life: Option<Life>,
 }
@@ -164,6 +171,8 @@ impl Ledger {
             Command::Import(asked) => Ok(Answer::Move(self.import(asked, &mut scribe)?)),
             Command::TakeHome(asked) => Ok(Answer::Move(self.take_home(asked, &mut scribe)?)),
             Command::StepDown(asked) => Ok(Answer::Move(self.step_down(asked))),
+            Command::LeaseJobs(asked) => Ok(Answer::Leased(self.lease_jobs(asked, &mut scribe)?)),
+            Command::Sink(asked) => Ok(Answer::Sink(self.change_sink(asked, operation))),
         }
     }
 
@@ -275,7 +284,8 @@ impl Ledger {
                 self.agenda.insert((at, number), ());
             }
         }
-        self.overview.replace(number, before, after);
+        self.overview.replace(number, &before, &after);
+        self.queues.replace(number, &before, &after);
     }
 }
 
@@ -319,7 +329,8 @@ impl Machine for Ledger {
         let marks = pieces_of_marks(self.marks.pairs());
         let departed = pieces_of_departed(self.departed.all());
         let gone = pieces_of_gone(self.gone.clone());
-        let of_group = marks.chain(departed).chain(gone);
+        let sinks = pieces_of_sinks(self.sinks.clone());
+        let of_group = marks.chain(departed).chain(gone).chain(sinks);
         Box::new(codec::pack(std::iter::once(preamble).chain(of_group).chain(pieces)))
     }
 
@@ -373,6 +384,7 @@ impl Restoring {
                 marks.for_each(|(call, kept)| self.ledger.marks.add(call, kept));
                 Ok(())
             }
+            (Piece::Sink(piece), _) => piece.restore(&mut self.ledger.sinks),
             (Piece::Departed(name, number, keys), _) => {
                 self.ledger.departed.change((name, number), |ring| keys.restore(ring));
                 Ok(())

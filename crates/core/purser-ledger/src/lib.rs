@@ -19,13 +19,17 @@ mod account;
 mod answer;
 pub mod audit;
 mod balance;
+mod budgets;
 mod chain;
 mod command;
 mod digest;
 mod entry;
+mod events;
+mod fold;
 mod hold;
 mod home;
 pub mod invariants;
+mod jobs;
 pub mod lease;
 mod ledger;
 mod lot;
@@ -35,14 +39,20 @@ mod protocol;
 mod region;
 mod rejection;
 pub mod scenario;
+mod sinks;
 mod sizing;
 mod standing;
 mod time_ring;
 mod unacknowledged;
 
 pub use account::{Account, AccountNumber, AsOf, CheckVerdict, Head};
-pub use answer::{Answer, Last, Outcome, PassedOn, Receipt};
+pub use answer::{Answer, Last, LeasedJob, Outcome, PassedOn, Receipt};
 pub use balance::{Balance, BalanceError, Total};
+pub use budgets::{
+    BUDGET_DEPTH_MAX, BUDGET_PERIODS_KEPT, BUDGETS_MAX, BUDGETS_NAMED_MAX, Budget, BudgetCalendar,
+    BudgetFigures, BudgetPeriod, BudgetView, CalendarUnit, Cap, PeriodRun, Periods, PeriodsError,
+    RemoveBudget, SetBudget,
+};
 pub use chain::{Hashed, Record};
 pub use command::{
     AccountName, Adjust, Allocate, Authorize, Capture, Category, Charge, Close, Command, Confirm,
@@ -52,11 +62,20 @@ pub use command::{
 };
 pub use digest::{Digest16, Digest32, hash_of};
 pub use entry::{Bucket, Entry, Fact, Move, Posting, allocation_genesis, genesis_hash};
+pub use events::{
+    BadEventName, DiscardEvent, Event, EventAbout, EventChange, EventEffect, EventName, ParkReason,
+    ParkedEvent, ResolveEvent, ShorterAge,
+};
+pub use fold::{FoldError, HoldAfter, fold_lots};
 pub use hold::{Hold, HoldKind, HoldState, Portion, Source, Spend};
 pub use home::{
     AllocatedLot, Allocation, AllocationStatus, Bound, Covered, EpochBegan, Fate, HomeChange,
-    HomeSpan, LostEntry, PendingTransfer, SameRequest, Settlement, SettlementClass, Shipped, Tail,
-    TailRun,
+    HomeSpan, LostEntry, PendingTransfer, Residence, SameRequest, Settlement, SettlementClass,
+    Shipped, Tail, TailRun,
+};
+pub use jobs::{
+    CreateJob, DiscardJob, FirstAttempt, Job, JobChange, JobEffect, JobFunding, JobRetry, JobState,
+    JobVerdict, LeaseJobs, LeaseToken, RedriveJob, RenewJob, ReportOutcome,
 };
 pub use ledger::{Ledger, Overspend};
 pub use lot::{Lot, LotPhase, LotStatus, LotTerms};
@@ -69,6 +88,12 @@ pub use protocol::{Booked, Mode, Recall, Report, Voucher, VoucherLot};
 pub use purser_types::codec;
 pub use region::BookPhase;
 pub use rejection::Rejection;
+pub use sinks::{
+    Advance, ChangedLetter, ChangedLine, DeadLetter, Disabled, Dispatch, DispatchLimits, EntryName,
+    Errand, ErrandWay, LetterChange, Line, NotedAct, Offer, RedriveAll, RedriveTally, Redriven,
+    SECRETS_MAX, SINKS_MAX, Sink, SinkAct, SinkCommand, SinkDone, SinkNote, SinkRefusal,
+    SinkSecret, SinkTerms, delay_after,
+};
 pub use sizing::{
     Decision, Demand, DemandReport, IDLE_INTERVAL, Known, LASTING, Pool, RECALL_DEADLINE,
     REPORT_INTERVAL, Rate, Share, Shortfall, Tuning, Waiting,

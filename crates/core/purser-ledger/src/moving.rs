@@ -125,6 +125,16 @@ pub enum EntrylessDecision {
         #[n(2)]
         lot: Box<Lot>,
     },
+    /// Nothing was left to be done.
+    #[n(2)]
+    Found {
+        /// The entry that did it.
+        #[n(0)]
+        entry: Sequence,
+        /// The account's last entry then.
+        #[n(1)]
+        last: Sequence,
+    },
 }
 
 /// Makes a group the home of an account that it has taken over.

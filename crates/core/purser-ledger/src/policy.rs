@@ -3,6 +3,8 @@
 use minicbor::{Decode, Encode};
 use purser_types::{Credits, Span};
 
+use crate::events::EVENT_AGE;
+
 /// The rules of one account that its operator may set.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Policy {
@@ -34,6 +36,10 @@ pub struct Policy {
     #[n(6)]
     #[cbor(skip_if = "crate::codec::is_none")]
     pub unacknowledged_max: Credits,
+    /// How long a usage event is accepted after its time, and remembered: 72 hours if none is named. A
+    /// longer one is for events whose time is after the change, a shorter one for all.
+    #[n(7)]
+    pub event_age: Option<Span>,
 }
 
 /// A change of policy: what it does not name stays as it is, whatever that is by then.
@@ -60,6 +66,9 @@ pub struct PolicyChange {
     /// See [`Policy::on_expiry`].
     #[n(5)]
     pub on_expiry: Option<OnExpiry>,
+    /// See [`Policy::event_age`].
+    #[n(7)]
+    pub event_age: Option<Span>,
 }
 
 /// What becomes of an allocation whose lease has run out.
@@ -87,6 +96,14 @@ impl OnExpiry {
 }
 
 impl Policy {
+    /// The longest that an event may be accepted after its time.
+    pub const EVENT_AGE_MAX: Span = Span::from_days(400);
+
+    /// How long a usage event is accepted after its time.
+    pub fn events_accepted_for(&self) -> Span {
+        self.event_age.unwrap_or(EVENT_AGE)
+    }
+
     /// The policy after a change.
     pub fn changed(&self, change: &PolicyChange) -> Self {
         Self {
@@ -97,6 +114,7 @@ impl Policy {
             takeback_cap: change.takeback_cap.unwrap_or(self.takeback_cap),
             on_expiry: change.on_expiry.unwrap_or(self.on_expiry),
             unacknowledged_max: change.unacknowledged_max.unwrap_or(self.unacknowledged_max),
+            event_age: change.event_age.or(self.event_age),
         }
     }
 }
@@ -126,6 +144,7 @@ impl Default for Policy {
             takeback_cap: Credits::ZERO,
             on_expiry: OnExpiry::Keep,
             unacknowledged_max: Credits::ZERO,
+            event_age: None,
         }
     }
 }

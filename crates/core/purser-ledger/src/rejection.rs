@@ -1,9 +1,10 @@
 //! The ledger's "no": an answer, not a fault.
 
 use minicbor::{Decode, Encode};
-use purser_types::{Credits, Epoch, Generation, LogTime, Owner, Region, Sequence};
+use purser_types::{BudgetName, Credits, Epoch, Generation, LogTime, Owner, Region, Sequence};
 
 use crate::command::{HoldNumber, LotNumber};
+use crate::jobs::JobState;
 
 /// Why an operation is refused. Nothing of the account's credits, holds or lots has changed.
 ///
@@ -109,7 +110,9 @@ pub enum Rejection {
     NotFrozen,
     /// The account can not be closed yet.
     #[n(16)]
-    #[error("the account still has {holds} holds, {allocations} allocations and a debt of {debt}")]
+    #[error(
+        "the account still has {holds} holds, {jobs} jobs, {allocations} allocations and a debt of {debt}"
+    )]
     CloseBlocked {
         /// Holds that have not ended.
         #[n(0)]
@@ -125,6 +128,10 @@ pub enum Rejection {
         #[n(3)]
         #[cbor(default)]
         tails: u64,
+        /// Jobs that are queued, leased or dead.
+        #[n(4)]
+        #[cbor(default)]
+        jobs: u64,
     },
     /// Another grant with this `source_ref` gave another amount.
     #[n(17)]
@@ -387,6 +394,107 @@ pub enum Rejection {
     #[n(52)]
     #[error("there is no room for another cover now")]
     NoRoomForCover,
+    /// No job has this name, or its record is past its retention.
+    #[n(53)]
+    #[error("there is no such job")]
+    JobNotFound,
+    /// The name belongs to a job that was created with other content.
+    #[n(54)]
+    #[error("the job_id belongs to a job with other content")]
+    JobIdConflict {
+        /// That job.
+        #[n(0)]
+        number: HoldNumber,
+    },
+    /// The job is not dead, so there is nothing to redrive.
+    #[n(55)]
+    #[error("the job is {}", state.name())]
+    JobNotDead {
+        /// Where it stands.
+        #[n(0)]
+        state: JobState,
+    },
+    /// The lease has run out, or the job was given to another worker, or has ended.
+    #[n(56)]
+    #[error("the lease is over: the job is {}", state.name())]
+    LeaseLost {
+        /// Where the job stands.
+        #[n(0)]
+        state: JobState,
+    },
+    /// The job has ended.
+    #[n(57)]
+    #[error("the job has ended: it is {}", state.name())]
+    JobEnded {
+        /// How.
+        #[n(0)]
+        state: JobState,
+    },
+    /// The account has jobs in as many queues as it may.
+    #[n(58)]
+    #[error("the account has jobs in as many queues as it may")]
+    TooManyQueues,
+    /// No event is parked there, or it is not any more. Not remembered.
+    #[n(63)]
+    #[error("no such event is parked")]
+    EventNotParked,
+    /// Another event of the same name was taken, so this one never is.
+    #[n(64)]
+    #[error("another event of the same source and id was taken")]
+    EventConflict,
+    /// As many events are parked as may be. Not remembered: there is room once people have looked at some.
+    #[n(65)]
+    #[error("the account has as many parked events as it may")]
+    TooManyEventsParked,
+    /// The account has no budget of this name.
+    #[n(73)]
+    #[error("there is no budget {budget}")]
+    BudgetNotFound {
+        /// The name.
+        #[n(0)]
+        budget: BudgetName,
+    },
+    /// A budget has not so much left: the first of those that the call named and of those above them.
+    #[n(74)]
+    #[error("budget {budget} has {remaining} left")]
+    BudgetExceeded {
+        /// The budget.
+        #[n(0)]
+        budget: BudgetName,
+        /// Its limit.
+        #[n(1)]
+        limit: Credits,
+        /// What is left of it in the period.
+        #[n(2)]
+        remaining: Credits,
+        /// When the period ends, if it does.
+        #[n(3)]
+        until: Option<LogTime>,
+    },
+    /// The budget has another parent, and keeps it.
+    #[n(75)]
+    #[error("a budget keeps its parent")]
+    BudgetParentFixed {
+        /// Its parent.
+        #[n(0)]
+        parent: Option<BudgetName>,
+    },
+    /// Budgets are below the one that is to be removed.
+    #[n(76)]
+    #[error("{children} budgets are below it")]
+    BudgetHasChildren {
+        /// How many right below it.
+        #[n(0)]
+        children: u64,
+    },
+    /// The account has as many budgets as it may.
+    #[n(77)]
+    #[error("the account has as many budgets as it may")]
+    TooManyBudgets,
+    /// As many budgets as may be above another are above its parent.
+    #[n(78)]
+    #[error("too many budgets are above it")]
+    BudgetTooDeep,
 }
 
 impl Rejection {
@@ -417,8 +525,11 @@ impl Rejection {
             | Self::HomeStopped { .. }
             | Self::HomeMoved { .. }
             | Self::NoRoomForCover
+            | Self::EventNotParked
+            | Self::TooManyEventsParked
             | Self::FinishBlocked { .. } => false,
             Self::TenantExists
+            | Self::BudgetNotFound { .. }
             | Self::HoldNotFound
             | Self::ChargeNotFound
             | Self::LotNotFound
@@ -448,6 +559,18 @@ impl Rejection {
             | Self::LotAlreadyVoided
             | Self::ExtendNotLater { .. }
             | Self::ExtendTooLong { .. }
+            | Self::JobNotFound
+            | Self::JobIdConflict { .. }
+            | Self::JobNotDead { .. }
+            | Self::LeaseLost { .. }
+            | Self::JobEnded { .. }
+            | Self::TooManyQueues
+            | Self::EventConflict
+            | Self::BudgetExceeded { .. }
+            | Self::BudgetParentFixed { .. }
+            | Self::BudgetHasChildren { .. }
+            | Self::TooManyBudgets
+            | Self::BudgetTooDeep
             | Self::StaleConfirmation { .. } => true,
         }
     }

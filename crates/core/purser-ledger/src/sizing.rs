@@ -139,6 +139,16 @@ pub enum Decision {
     },
 }
 
+impl Decision {
+    /// The region that is given credits, if one is.
+    pub fn granted(&self) -> Option<Region> {
+        match self {
+            Self::Grant { region, .. } => Some(*region),
+            Self::Mode(_) | Self::Recall { .. } => None,
+        }
+    }
+}
+
 /// What an operator may turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tuning {

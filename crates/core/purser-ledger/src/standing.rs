@@ -4,6 +4,7 @@
 use minicbor::{Decode, Encode};
 use purser_types::{LogTime, Region};
 
+use crate::events::ShorterAge;
 use crate::policy::Policy;
 
 /// How an account stands. Every entry that changes it carries it as it stands afterwards, so that
@@ -22,6 +23,10 @@ pub struct Standing {
     /// When it was opened.
     #[n(3)]
     pub opened_at: LogTime,
+    /// How long events are accepted that may have come in before the policy let them be accepted for
+    /// longer.
+    #[n(4)]
+    pub shorter_age: Option<ShorterAge>,
 }
 
 /// Whether an account takes new work.
@@ -47,6 +52,7 @@ impl Standing {
             home,
             policy: Policy::default(),
             opened_at: LogTime::ZERO,
+            shorter_age: None,
         }
     }
 
@@ -55,8 +61,9 @@ impl Standing {
         Self { status, ..self.clone() }
     }
 
-    /// The same with another policy.
-    pub(crate) fn under(&self, policy: Policy) -> Self {
-        Self { policy, ..self.clone() }
+    /// The same with another policy, from `now` on.
+    pub(crate) fn under(&self, policy: Policy, now: LogTime) -> Self {
+        let shorter_age = self.shorter_age_under(&policy, now);
+        Self { policy, shorter_age, ..self.clone() }
     }
 }

@@ -105,6 +105,16 @@ impl<K: Ord + Clone, V: Clone> TimeRing<K, V> {
         self.buckets.iter()
     }
 
+    /// Whether another answers at `now` as this one does, for each key that either has.
+    pub(crate) fn tells_like(&self, other: &Self, now: LogTime) -> bool
+    where
+        V: PartialEq,
+    {
+        let keys = [self, other].into_iter().flat_map(|ring| &ring.buckets);
+        let mut keys = keys.flat_map(|bucket| bucket.pairs.iter().map(|(key, _)| key));
+        keys.all(|key| self.get(key, now) == other.get(key, now))
+    }
+
     /// Adds pairs to the newest bucket, or begins it. For rebuilding a ring from a snapshot.
     pub(crate) fn restore(
         &mut self,

@@ -25,6 +25,7 @@ fn operations() -> Vec<Operation> {
             amount: credits(amount),
             ttl: Span::from_secs(600),
             reference: None,
+            budgets: Box::default(),
         })
     };
     let hold = |sequence| HoldNumber(Sequence(sequence));

@@ -52,7 +52,12 @@ fn eu() -> Owner {
 
 fn authorize(amount: u64) -> Operation {
     let ttl = Span::from_secs(60);
-    Operation::Authorize(Authorize { amount: credits(amount), ttl, reference: None })
+    Operation::Authorize(Authorize {
+        amount: credits(amount),
+        ttl,
+        reference: None,
+        budgets: Box::default(),
+    })
 }
 
 fn capture(hold: HoldNumber, away: Option<Owner>) -> Operation {
@@ -167,7 +172,8 @@ fn a_hold_that_was_open_when_its_allocation_was_written_off_has_ended_with_it() 
     let (mut home, mut region) = home_and_region();
     let made = region.ask(eu().generation, "a", authorize(5)).result.unwrap();
     let hold = made.entry.fact.hold().unwrap().number;
-    let charge = Charge { amount: credits(3), allow_debt: false, reference: None };
+    let charge =
+        Charge { amount: credits(3), allow_debt: false, reference: None, budgets: Box::default() };
     region.ask(eu().generation, "b", Operation::Charge(charge)).result.unwrap();
     report(&region, &mut home);
     let ending = SetAllocation { mode: Some(Mode::Ending), ..SetAllocation::of(eu()) };

@@ -9,7 +9,7 @@ use purser_ledger::scenario::MemoryHistory;
 use purser_ledger::{
     Account, Allocate, Answer, Booked, Charge, Command, Context, Departure, Grant, Import,
     ImportPart, Item, Ledger, MoveRefusal, MoveStep, Open, Operation, Outcome, Policy, Rejection,
-    StepDown, TakeHome, Unacknowledged, Way,
+    Residence, Stay, StepDown, TakeHome, Unacknowledged, Way,
 };
 use purser_types::{Epoch, IdempotencyKey, LogTime, Machine, OperationId, Region, Sequence};
 
@@ -70,7 +70,12 @@ fn region(name: &str) -> Region {
 }
 
 fn charge(amount: u64) -> Operation {
-    Operation::Charge(Charge { amount: credits(amount), allow_debt: true, reference: None })
+    Operation::Charge(Charge {
+        amount: credits(amount),
+        allow_debt: true,
+        reference: None,
+        budgets: Box::default(),
+    })
 }
 
 fn grant(amount: u64) -> Operation {
@@ -148,6 +153,42 @@ fn an_account_is_the_same_however_its_parts_come() {
     let again = lived().map(|(key, operation)| there.ask(key, operation));
     assert_eq!(again.to_vec(), before);
     assert_eq!(there.account().balance(), source.account().balance());
+}
+
+#[test]
+fn a_group_knows_which_accounts_are_whole_with_it_and_since_when() {
+    let (mut source, mut there) = (source(), Group::default());
+    let ever = Residence::Here(Sequence::ZERO);
+    let residences = |source: &Group, there: &Group| {
+        [source, there].map(|group| group.ledger.residence(&account()))
+    };
+    assert_eq!(residences(&source, &there), [ever, Residence::Unknown]);
+    there.import(ImportPart::Entries(source.entries_after(0))).unwrap();
+    assert_eq!(residences(&source, &there), [ever, Residence::Elsewhere]);
+    there.import(ImportPart::Abandon).unwrap();
+    assert_eq!(residences(&source, &there), [ever, Residence::Elsewhere]);
+    // A move that was given up is no break.
+    let stop = Departure { epoch: Epoch(1), to: region("us") };
+    source.ask("stop", Operation::Stop(stop));
+    assert_eq!(residences(&source, &there)[0], Residence::Elsewhere);
+    source.ask("stay", Operation::Stay(Stay { epoch: Epoch(2) })).result.unwrap();
+    assert_eq!(residences(&source, &there)[0], ever);
+    let stop = Departure { epoch: Epoch(2), to: region("us") };
+    source.ask("stop again", Operation::Stop(stop)).result.unwrap();
+    there.import(ImportPart::Entries(source.entries_after(0))).unwrap();
+    let head = source.account().head();
+    let pairs = source.account().entryless_decisions(None, &source.history);
+    let pairs = pairs.map(|pair| pair.unwrap()).collect();
+    there.import(ImportPart::Memory { pairs, complete_at: Some(head.sequence) }).unwrap();
+    let (home, epoch) = (region("us"), Epoch(3));
+    let head = Booked { sequence: head.sequence, hash: Some(head.hash) };
+    let take = TakeHome { account: account(), home, epoch, way: Way::Moved, head };
+    there.step(&Command::TakeHome(take)).unwrap();
+    source.step(&Command::StepDown(StepDown { account: account(), home, epoch })).unwrap();
+    let came = Residence::Here(head.sequence.next());
+    assert_eq!(residences(&source, &there), [Residence::Elsewhere, came]);
+    source.restart();
+    assert_eq!(residences(&source, &there), [Residence::Elsewhere, came]);
 }
 
 #[test]

@@ -45,7 +45,8 @@ fn reported() -> (Group, Report) {
     }
     let voucher = home.ledger.account(&account()).unwrap().voucher(eu).unwrap();
     assert_eq!(voucher.mode, Mode::Local);
-    let charge = Charge { amount: credits(10), allow_debt: false, reference: None };
+    let charge =
+        Charge { amount: credits(10), allow_debt: false, reference: None, budgets: Box::default() };
     for operation in [Operation::Accept(Box::new(voucher)), Operation::Charge(charge)] {
         assert!(region.ask(eu.generation, operation).result.is_ok());
     }

@@ -6,10 +6,14 @@ mod support;
 
 use purser_ledger::scenario::MemoryHistory;
 use purser_ledger::{
-    Allocate, AllocationStatus, Answer, BookPhase, Charge, Command, Context, Item, Ledger, Open,
-    Operation, Outcome, Policy, Rejection, Voucher,
+    Allocate, Allocation, AllocationStatus, Answer, BookPhase, Charge, Command, Context, Grant,
+    Item, Ledger, Open, Operation, Outcome, Policy, Rejection, Report, SinkAct, SinkCommand,
+    SinkTerms, Voucher,
 };
-use purser_types::{Generation, Life, LogTime, Machine, OperationId, Owner, Region};
+use purser_types::{
+    Credits, Generation, Life, LogTime, Machine, OperationId, Owner, Position, Region, Sequence,
+    SinkName, Span,
+};
 
 use self::support::{account, credits, paid};
 
@@ -18,12 +22,13 @@ use self::support::{account, credits, paid};
 struct Group {
     ledger: Ledger,
     history: MemoryHistory,
+    now: LogTime,
 }
 
 impl Group {
     fn apply(&mut self, command: &Command) -> Answer {
         let id = OperationId::default();
-        self.ledger.apply_command(command, LogTime::ZERO, id, &mut self.history).unwrap()
+        self.ledger.apply_command(command, self.now, id, &mut self.history).unwrap()
     }
 
     fn ask(&mut self, generation: Generation, operation: Operation) -> Outcome {
@@ -40,6 +45,11 @@ impl Group {
         life
     }
 
+    fn report(&self, generation: u64) -> Report {
+        let book = self.ledger.book(&account(), Generation(generation)).unwrap();
+        book.report(Sequence::ZERO, &self.history).unwrap().unwrap()
+    }
+
     fn phase(&self, generation: u64) -> Option<BookPhase> {
         self.ledger.book(&account(), Generation(generation))?.book_phase()
     }
@@ -53,11 +63,14 @@ fn eu(generation: u64) -> Owner {
     Owner { region: Region::parse("eu").unwrap(), generation: Generation(generation) }
 }
 
+/// When the credits of [`home`] lapse.
+const EXPIRY: LogTime = LogTime::ZERO.saturating_add(Span::from_secs(100));
+
 /// Home with 100 credits, of which `eu` gets 40.
 fn home() -> Group {
     let mut home = Group::default();
     let open = Open { home: Region::parse("us").unwrap(), policy: Policy::default(), epoch: None };
-    let grant = paid(100);
+    let grant = Grant { expires_at: Some(EXPIRY), ..paid(100) };
     home.ask(Generation::HOME, Operation::Open(open)).result.unwrap();
     home.ask(Generation::HOME, Operation::Grant(grant)).result.unwrap();
     allocate(&mut home, None);
@@ -79,13 +92,18 @@ fn accept(region: &mut Group, voucher: &Voucher) -> Result<(), Rejection> {
 }
 
 fn charge(region: &mut Group, generation: u64) -> Result<(), Rejection> {
-    let charge = Charge { amount: credits(40), allow_debt: false, reference: None };
+    let charge =
+        Charge { amount: credits(40), allow_debt: false, reference: None, budgets: Box::default() };
     region.ask(Generation(generation), Operation::Charge(charge)).result.map(|_| ())
 }
 
-fn status(home: &Group, generation: u64) -> AllocationStatus {
+fn allocation(home: &Group, generation: u64) -> &Allocation {
     let mut allocations = home.ledger.account(&account()).unwrap().allocations();
-    allocations.find(|found| found.owner == eu(generation)).unwrap().status
+    allocations.find(|found| found.owner == eu(generation)).unwrap()
+}
+
+fn status(home: &Group, generation: u64) -> AllocationStatus {
+    allocation(home, generation).status
 }
 
 #[test]
@@ -123,6 +141,34 @@ fn a_restored_region_spends_nothing_under_an_allocation_of_which_home_had_booked
 }
 
 #[test]
+fn a_restored_region_gives_nothing_back_that_it_may_have_spent_before() {
+    let (home, mut region) = (home(), Group::default());
+    accept(&mut region, &voucher(&home, 1)).unwrap();
+    let backup = region.clone();
+    charge(&mut region, 1).unwrap();
+
+    // The credits lapse after the book was sealed, or before that and nobody has written it down.
+    for restored_at in [LogTime::ZERO, EXPIRY] {
+        let mut restored = backup.clone();
+        restored.now = restored_at;
+        restored.begin_life(&[None], life(1));
+        restored.now = EXPIRY;
+        assert_eq!(
+            restored.apply(&Command::Sweep { accounts_max: 1 }),
+            Answer::Swept { accounts: 0 }
+        );
+        assert_eq!(charge(&mut restored, 1), Err(Rejection::AllocationEnded));
+
+        // By home's clock they have not lapsed: it would spend again what comes back.
+        let mut home = home.clone();
+        home.ask(Generation::HOME, Operation::Settle(restored.report(1))).result.unwrap();
+        let Allocation { status, returned, .. } = allocation(&home, 1);
+        assert_eq!((*status, *returned), (AllocationStatus::Sealed, Credits::ZERO));
+        assert_eq!(allocation(&home, 1).outstanding(), credits(40));
+    }
+}
+
+#[test]
 fn a_life_begins_once_whichever_nodes_find_out_that_they_were_restored() {
     let (home, mut region) = (home(), Group::default());
     accept(&mut region, &voucher(&home, 1)).unwrap();
@@ -156,4 +202,41 @@ fn an_allocation_made_for_a_life_that_is_over_is_told_to_be_sealed_and_not_begun
     // It says so as often as it is told of it.
     let again = home.ask(Generation::HOME, Operation::Settle(told)).result;
     assert_eq!(again.unwrap_err(), Rejection::NothingNew);
+}
+
+#[test]
+fn a_restored_regions_webhooks_wait_until_an_operator_has_told_their_receivers() {
+    let mut region = Group::default();
+    let sink = |name: &str| SinkName::parse(name).unwrap();
+    let say = |region: &mut Group, name: &str, act| {
+        let command = SinkCommand { sink: sink(name), act, actor: None, reason: None };
+        let Answer::Sink(done) = region.apply(&Command::Sink(Box::new(command))) else {
+            unreachable!("a webhook's")
+        };
+        assert!(done.unwrap().is_changed);
+    };
+    for name in ["billing", "waiting"] {
+        let terms = SinkTerms {
+            url: "https://a.example/".into(),
+            tenants: [].into(),
+            kinds: [].into(),
+            attempts_max: 22,
+        };
+        let act = SinkAct::Create { terms, secret: "one".into(), from: Position::default() };
+        say(&mut region, name, act);
+    }
+    say(&mut region, "waiting", SinkAct::Disable { why: "maintenance".into() });
+    let why = |region: &Group, name: &str| {
+        let found = region.ledger.sink(&sink(name)).unwrap();
+        found.disabled.as_ref().map(|disabled| disabled.why.to_string())
+    };
+    region.begin_life(&[None], life(1));
+    let told = why(&region, "billing").unwrap();
+    assert!(told.contains("the region was restored from a backup"), "{told}");
+    let told = why(&region, "waiting").unwrap();
+    assert!(told.contains("restored") && told.ends_with("before that: maintenance"), "{told}");
+    // Another node that finds out the same is late, and enables or disables nothing.
+    say(&mut region, "billing", SinkAct::Enable);
+    region.begin_life(&[None], life(2));
+    assert_eq!(why(&region, "billing"), None);
 }

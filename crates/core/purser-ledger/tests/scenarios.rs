@@ -1,8 +1,8 @@
 //! The readable specification of the ledger: transcripts of commands and answers.
 //!
-//! Each file of `tests/scenarios/` is a test. `k…` are faults that others had, `s…` is what the
-//! specification says and no fault covers. `UPDATE_EXPECT=1` rewrites the answers; the change is
-//! reviewed as a diff.
+//! Each file of `tests/scenarios/` is a test. `k…` are faults that others had, `e…`, `j…` and `b…` tell of
+//! events, jobs and budgets, `s…` is what the specification says and no fault covers. `UPDATE_EXPECT=1`
+//! rewrites the answers; the change is reviewed as a diff.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -24,8 +24,43 @@ macro_rules! transcripts {
 }
 
 transcripts! {
+    b01_a_call_under_budgets_is_one_decision,
+    b02_what_is_held_becomes_used_and_comes_back,
+    b03_more_than_a_budget_has,
+    b04_a_changed_limit_holds_at_once,
+    b05_periods_end_at_their_instants,
+    b06_making_and_removing_budgets,
+    b07_jobs_under_budgets,
+    b08_budgets_move_with_their_home,
+    b09_only_home_decides_under_budgets,
+    b10_a_lost_homes_spends_count_in_their_budgets,
+    b11_what_a_capture_owes_is_no_budgets,
+    b12_a_forgotten_period_has_nothing_left,
+    e01_an_event_names_a_hold,
+    e02_an_event_that_names_no_hold_there_is,
+    e03_an_event_names_a_job,
+    e04_zero_frozen_closed,
+    e05_events_move_with_their_home,
+    e06_credits_that_are_out_are_asked_back,
+    e07_a_hold_with_nothing_left_to_capture_is_ended,
+    e08_a_region_takes_an_event_that_names_its_hold,
+    e09_an_event_that_came_before_its_time,
+    e10_a_longer_age_counts_for_events_to_come,
+    j01_a_job_that_is_delivered_is_paid_once,
+    j02_a_job_that_fails_is_given_back_once,
+    j03_a_success_may_come_after_everything,
+    j04_a_failed_job_waits_longer_each_time_and_is_dead_in_the_end,
+    j05_one_worker_at_a_time,
+    j06_a_job_has_one_name_and_one_content,
+    j07_what_others_do_to_a_jobs_hold,
+    j08_freeze_and_close,
+    j09_the_oldest_job_of_all_accounts_comes_first,
+    j10_jobs_move_with_their_home,
+    j11_a_home_is_lost_and_its_jobs_come_again,
+    j12_dead_jobs_are_in_nobodys_way,
     k001_another_body_under_a_running_key,
     k002_one_key_another_resource,
+    k002b_event_ids_and_keys_are_separate_spaces,
     k004_which_answers_are_remembered,
     k006_a_retry_is_recognised_as_the_same_request,
     k007_two_racers_with_one_key,
@@ -49,14 +84,25 @@ transcripts! {
     k030_refund_of_a_charge_that_took_two_lots,
     k032_refund_out_of_order,
     k034_refunded_on_time_out_delivered_later,
+    k034b_a_job_refunded_on_time_out_is_delivered_later,
     k036_reclaim_with_too_few_credits,
+    k036b_a_job_is_delivered_after_its_credits_are_gone,
     k038_refunded_credits_expired_before_the_reclaim,
+    k039_a_mark_and_its_effect_are_one_entry,
+    k040_one_event_id_another_quantity,
+    k042_event_time_in_the_future_or_long_past,
+    k042b_how_long_an_event_is_remembered,
+    k043_a_poison_job,
+    k043b_a_poison_event_stops_no_other,
+    k044a_a_batch_with_a_bad_middle,
+    k044b_two_workers_on_one_job,
     k045_two_holds_over_both_lots,
     k046_committed_and_the_answer_lost,
     k048_restart,
     k049_a_deposed_leader,
     k053_each_region_allows_the_whole_budget,
     k056_denied_requests_use_nothing_up,
+    k056b_several_limits_are_one_decision,
     k059_restart_counts_the_same_use_once,
     k060_a_settings_change_carries_no_balance,
     k064_lots_and_not_only_totals,
@@ -168,6 +214,7 @@ transcripts! {
     u05_a_tail_is_given_up,
     u06_with_nothing_unacknowledged_nothing_is_lost,
     u07_an_account_goes_and_comes_back,
+    u08_a_cover_is_paid_after_the_stop_when_a_home_goes_on,
 }
 
 #[test]

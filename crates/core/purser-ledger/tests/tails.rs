@@ -89,7 +89,12 @@ fn grant() -> Operation {
 }
 
 fn charge(amount: u64) -> Operation {
-    Operation::Charge(Charge { amount: credits(amount), allow_debt: false, reference: None })
+    Operation::Charge(Charge {
+        amount: credits(amount),
+        allow_debt: false,
+        reference: None,
+        budgets: Box::default(),
+    })
 }
 
 fn authorize(amount: u64) -> Operation {
@@ -97,6 +102,7 @@ fn authorize(amount: u64) -> Operation {
         amount: credits(amount),
         ttl: Span::from_days(1),
         reference: None,
+        budgets: Box::default(),
     })
 }
 

@@ -48,6 +48,12 @@ pub struct Region {
     bytes: [u8; Region::BYTES_MAX],
 }
 
+/// A webhook, for example `billing`: the operator's name for it.
+///
+/// 1 to 64 bytes of `a-z 0-9 _ -`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SinkName(Arc<str>);
+
 /// The caller's name for one change, so that repeating the call does not repeat the change.
 ///
 /// 1 to 255 bytes of UTF-8 without control characters, compared as bytes, neither normalised nor
@@ -55,14 +61,30 @@ pub struct Region {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IdempotencyKey(Arc<str>);
 
+/// The caller's name for one business operation, chosen before anything outside is called.
+///
+/// Spelled as a tenant's name is.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(Arc<str>);
+
+/// A caller's name for a budget: a cap inside an account.
+///
+/// Spelled as a tenant's name is.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BudgetName(Arc<str>);
+
+/// A queue that workers take jobs from.
+///
+/// Spelled as a tenant's name is.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueueName(Arc<str>);
+
 impl TenantId {
     const BYTES_MAX: usize = 128;
 
     /// Checks a tenant's name.
     pub fn parse(text: &str) -> Result<Self, IdError> {
-        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
-        check(text, Self::BYTES_MAX, allowed, "A-Z a-z 0-9 . _ : -")?;
-        if matches!(text, "." | "..") { Err(IdError::Dots) } else { Ok(Self(Arc::from(text))) }
+        plain(text).map(Self)
     }
 
     /// The name.
@@ -85,6 +107,23 @@ impl Unit {
     /// The unit of an account for which none is named: `credits`.
     pub fn credits() -> Self {
         Self(Arc::from("credits"))
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl SinkName {
+    const BYTES_MAX: usize = 64;
+
+    /// Checks a webhook's name.
+    pub fn parse(text: &str) -> Result<Self, IdError> {
+        let allowed =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
+        check(text, Self::BYTES_MAX, allowed, "a-z 0-9 _ -")?;
+        Ok(Self(Arc::from(text)))
     }
 
     /// The name.
@@ -130,6 +169,54 @@ impl IdempotencyKey {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+impl JobId {
+    /// Checks a job's name.
+    pub fn parse(text: &str) -> Result<Self, IdError> {
+        plain(text).map(Self)
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl BudgetName {
+    /// Checks a budget's name.
+    pub fn parse(text: &str) -> Result<Self, IdError> {
+        plain(text).map(Self)
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl QueueName {
+    /// Checks a queue's name.
+    pub fn parse(text: &str) -> Result<Self, IdError> {
+        plain(text).map(Self)
+    }
+
+    /// The queue of a job for which none is named: `default`.
+    pub fn default_queue() -> Self {
+        Self(Arc::from("default"))
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Checks a name of plain characters that may stand in the path of a URL.
+fn plain(text: &str) -> Result<Arc<str>, IdError> {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
+    check(text, TenantId::BYTES_MAX, allowed, "A-Z a-z 0-9 . _ : -")?;
+    if matches!(text, "." | "..") { Err(IdError::Dots) } else { Ok(Arc::from(text)) }
 }
 
 fn check(
@@ -289,7 +376,7 @@ macro_rules! text_id {
     )+};
 }
 
-text_id!(TenantId, Unit, Region, IdempotencyKey);
+text_id!(TenantId, Unit, Region, IdempotencyKey, JobId, BudgetName, QueueName, SinkName);
 
 #[cfg(test)]
 mod tests {

@@ -16,8 +16,8 @@ mod machine;
 pub use cow_map::CowMap;
 pub use credits::{Credits, CreditsError};
 pub use ids::{
-    Epoch, Generation, IdError, IdempotencyKey, Life, OperationId, Owner, Region, Sequence,
-    TenantId, Unit,
+    BudgetName, Epoch, Generation, IdError, IdempotencyKey, JobId, Life, OperationId, Owner,
+    QueueName, Region, Sequence, SinkName, TenantId, Unit,
 };
 pub use log_time::{LogTime, LogTimeOutOfRange, Span};
 pub use machine::{

@@ -50,7 +50,7 @@ mod wal;
 pub use clock::{Clock, ClockVerdict, SystemClock, TOLERANCE_MICROS, judge};
 pub use error::{AcknowledgeError, ChangeError, OpenError, ProposeError, ReadError, StopReason};
 pub use group::{Group, Whole, WholeError};
-pub use history::GroupHistory;
+pub use history::{GroupHistory, Placed};
 pub use host::{Hearing, Host, Leading};
 pub use identity::{LOCK_FILE, RESTORED_FILE};
 pub use ids::{ClusterId, ClusterIdError, GroupId, NodeId};

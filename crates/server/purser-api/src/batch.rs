@@ -12,6 +12,7 @@ use crate::body::{InvalidBody, is_no, read_body};
 use crate::charge::ChargeAnswer;
 use crate::hold::{CaptureAnswer, HoldAnswer};
 use crate::item_fields::ItemFields;
+use crate::job::JobAnswer;
 use crate::problem::Problem;
 use crate::undo::{ReclaimAnswer, RefundAnswer};
 
@@ -82,6 +83,8 @@ pub struct BatchResult {
 #[serde(untagged)]
 pub enum BatchBody {
     // Order matters: a variant is read if its fields are there, so those with more come first.
+    /// Of a job's creation, outcome or renewal.
+    Job(Box<JobAnswer>),
     /// Of a refund.
     Refund(RefundAnswer),
     /// Of a reclaim.

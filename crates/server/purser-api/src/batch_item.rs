@@ -10,7 +10,9 @@ use crate::charge::ChargeRequest;
 use crate::hold::{AuthorizeRequest, CaptureRequest, ExtendRequest, ReleaseRequest};
 use crate::ids::{ChargeId, HoldId};
 use crate::item_fields::ItemFields;
+use crate::job::{CreateJobRequest, OutcomeRequest, RenewRequest};
 use crate::spelled::spelled_enum;
+use crate::text::JobName;
 use crate::undo::{ReclaimRequest, RefundRequest};
 
 /// One operation of a batch.
@@ -44,6 +46,12 @@ pub enum BatchOperation {
     Refund(SubjectId, RefundRequest),
     /// Charges again what was refunded.
     Reclaim(SubjectId, ReclaimRequest),
+    /// Creates a job.
+    CreateJob(CreateJobRequest),
+    /// Reports how an attempt of a job ended.
+    ReportOutcome(JobName, OutcomeRequest),
+    /// Keeps a job for longer.
+    RenewJob(JobName, RenewRequest),
 }
 
 /// What a refund or a reclaim is about.
@@ -72,6 +80,12 @@ spelled_enum! {
         Refund "refund",
         /// Charges again what was refunded.
         Reclaim "reclaim",
+        /// Creates a job.
+        CreateJob "create_job",
+        /// Reports how an attempt of a job ended.
+        ReportOutcome "report_outcome",
+        /// Keeps a job for longer.
+        RenewJob "renew_job",
     }
 }
 
@@ -86,6 +100,9 @@ impl BatchOperation {
             Self::Charge(_) => BatchOperationName::Charge,
             Self::Refund(..) => BatchOperationName::Refund,
             Self::Reclaim(..) => BatchOperationName::Reclaim,
+            Self::CreateJob(_) => BatchOperationName::CreateJob,
+            Self::ReportOutcome(..) => BatchOperationName::ReportOutcome,
+            Self::RenewJob(..) => BatchOperationName::RenewJob,
         }
     }
 }
@@ -108,6 +125,12 @@ mod tests {
             r#""op":"charge","amount":5,"allow_debt":true,"unit":"tokens""#,
             r#""op":"refund","charge_id":"c7-0-us","reason":"failed""#,
             r#""op":"reclaim","hold_id":"h7-0-us","reason":"succeeded after all""#,
+            r#""op":"create_job","job_id":"j1","amount":5,"queue":"q","enqueue":true,"max_attempts":3"#,
+            r#""op":"create_job","job_id":"j1","amount":5,"mode":"charge","allow_debt":true,
+                "lease_seconds":60,"backoff_seconds":2,"backoff_max_seconds":9,"reference":"r""#,
+            r#""op":"create_job","job_id":"j1","amount":5,"budgets":["key:a","team"]"#,
+            r#""op":"report_outcome","job_id":"j1","outcome":"failed","retryable":false,"reason":"r""#,
+            r#""op":"renew_job","job_id":"j1","lease":"00112233445566778899aabbccddeeff""#,
         ] {
             let read = item(fields).unwrap();
             let written = serde_json::to_string(&read).unwrap();
@@ -124,6 +147,10 @@ mod tests {
         let text =
             refused(r#""op":"refund","reason":"r","hold_id":"h7-0-us","charge_id":"c7-0-us""#);
         assert_eq!(text, "operation refund names either a hold_id or a charge_id");
+        let text = refused(r#""op":"renew_job","job_id":"j1""#);
+        assert_eq!(text, "missing field `lease` of operation renew_job");
+        let text = refused(r#""op":"charge","amount":5,"queue":"q""#);
+        assert_eq!(text, "unknown field `queue` of operation charge");
         let text = refused(r#""op":"authorize","amount":0"#);
         assert_eq!(text, "an amount here is from 1 to 10^18");
     }

@@ -6,12 +6,13 @@ use utoipa::ToSchema;
 use crate::amount::CallAmount;
 use crate::balance::Balance;
 use crate::body::{is_no, not_null};
+use crate::budget::{BudgetsNamed, HoldBudget};
 use crate::entry::Entry;
 use crate::hold::{Consistency, DecidedBy, HoldStatus, LotShare};
 use crate::ids::ChargeId;
 use crate::metadata::Metadata;
 use crate::prose::Reference;
-use crate::text::{Amount, Moment, SequenceNumber, TenantName, UnitName};
+use crate::text::{Amount, BudgetLabel, Moment, SequenceNumber, TenantName, UnitName};
 
 /// Authorizes and captures in one step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -22,6 +23,9 @@ pub struct ChargeRequest {
     /// Who may decide. Not part of what makes two requests the same.
     #[serde(default)]
     pub consistency: Consistency,
+    /// The budgets that are asked as well; then home decides.
+    #[serde(default, skip_serializing_if = "BudgetsNamed::is_empty")]
+    pub budgets: BudgetsNamed,
     /// Whether a shortfall may become debt, within the account's limit.
     #[serde(default, skip_serializing_if = "is_no")]
     pub allow_debt: bool,
@@ -40,10 +44,16 @@ impl ChargeRequest {
         Self {
             amount,
             consistency: Consistency::default(),
+            budgets: BudgetsNamed::default(),
             allow_debt: false,
             reference: None,
             metadata: Metadata::default(),
         }
+    }
+
+    /// Who decides: home, if budgets are named.
+    pub fn decider(&self) -> Consistency {
+        if self.budgets.is_empty() { self.consistency } else { Consistency::Strict }
     }
 }
 
@@ -70,6 +80,14 @@ pub struct Charge {
     pub created_at: Moment,
     /// The lots that paid when it was charged, in the order in which they were spent.
     pub lots: Vec<LotShare>,
+    /// What no lot paid, because the region that charged it may overspend; left out if that is nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub overdrawn: Option<Amount>,
+    /// The budgets that it counts in: those that its call named, each with those above it. Left out if there
+    /// are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub budgets: Vec<HoldBudget>,
     /// The caller's own name for the work.
     pub reference: Option<Reference>,
     /// The entry that last changed it.
@@ -114,6 +132,10 @@ pub struct CheckAnswer {
     pub short_by: Amount,
     /// The code of the problem it would have been refused with; `null` if allowed.
     pub reason: Option<String>,
+    /// The budget that failed, if that is the reason: the first of those named and of those above them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub budget: Option<BudgetLabel>,
     /// The account as it was looked at.
     pub balance: Balance,
 }

@@ -92,7 +92,7 @@ impl CursorScope {
 
 impl Cursor {
     /// The most bytes that any list's cursor has.
-    const BYTES_MAX: usize = 512;
+    const BYTES_MAX: usize = 16_384;
 }
 
 impl Spelled for Cursor {
@@ -109,7 +109,7 @@ impl Spelled for Cursor {
     }
 
     fn describe() -> Schema {
-        text_schema("Where the next page starts; opaque.", "^[A-Za-z0-9_-]{1,512}$")
+        text_schema("Where the next page starts; opaque.", "^[A-Za-z0-9_-]{1,16384}$")
     }
 }
 
@@ -146,7 +146,7 @@ mod tests {
                 assert_eq!(opened == Ok(Ok("42".to_owned())), same, "{altered}");
             }
         }
-        for odd in ["", "a b", "AA==", "é", &"A".repeat(513)] {
+        for odd in ["", "a b", "AA==", "é", &"A".repeat(Cursor::BYTES_MAX + 1)] {
             assert!(odd.parse::<Cursor>().is_err(), "{odd:?}");
         }
     }

@@ -11,7 +11,7 @@ use crate::ids::{ChargeId, HoldId, LotId};
 use crate::metadata::Metadata;
 use crate::prose::Reason;
 use crate::spelled::spelled_enum;
-use crate::text::{KeyText, Moment, OperationName, SequenceNumber, TenantName, UnitName};
+use crate::text::{JobName, KeyText, Moment, OperationName, SequenceNumber, TenantName, UnitName};
 
 spelled_enum! {
     /// What happened.
@@ -42,6 +42,26 @@ spelled_enum! {
         Reclaim "reclaim",
         /// Credits were taken for a hold that had expired.
         LateCapture "late_capture",
+        /// It became known how a job ended, and its credits were where they belong.
+        Outcome "outcome",
+        /// A worker took a job.
+        Lease "lease",
+        /// A worker keeps a job for longer.
+        Renew "renew",
+        /// An operator let a dead job be tried again.
+        Redrive "redrive",
+        /// An operator decided that nothing becomes of a job.
+        Discard "discard",
+        /// A usage event was taken for which nothing was to be done.
+        Event "event",
+        /// A usage event has done nothing and waits for people.
+        EventParked "event_parked",
+        /// An operator decided that nothing becomes of a usage event.
+        EventDiscarded "event_discarded",
+        /// A budget was made or changed.
+        Budget "budget",
+        /// A budget was removed.
+        BudgetRemoved "budget_removed",
         /// A lot's time was over.
         LotExpired "lot_expired",
         /// Credits were set aside for a region.
@@ -117,6 +137,10 @@ pub struct Entry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub hold_id: Option<HoldId>,
+    /// The job it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub job_id: Option<JobName>,
     /// The charge it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]

@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 use crate::amount::{CallAmount, CaptureAmount};
 use crate::balance::Balance;
 use crate::body::{is_no, not_null, yes};
+use crate::budget::{BudgetsNamed, HoldBudget};
 use crate::entry::Entry;
 use crate::ids::{HoldId, LotId};
 use crate::metadata::Metadata;
@@ -74,6 +75,9 @@ pub struct AuthorizeRequest {
     /// Who may decide. Not part of what makes two requests the same.
     #[serde(default)]
     pub consistency: Consistency,
+    /// The budgets that are asked as well; then home decides.
+    #[serde(default, skip_serializing_if = "BudgetsNamed::is_empty")]
+    pub budgets: BudgetsNamed,
     /// The caller's own name for the work, to search by.
     #[serde(default, deserialize_with = "not_null", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -90,9 +94,15 @@ impl AuthorizeRequest {
             amount,
             ttl_seconds: None,
             consistency: Consistency::default(),
+            budgets: BudgetsNamed::default(),
             reference: None,
             metadata: Metadata::default(),
         }
+    }
+
+    /// Who decides: home, if budgets are named.
+    pub fn decider(&self) -> Consistency {
+        if self.budgets.is_empty() { self.consistency } else { Consistency::Strict }
     }
 }
 
@@ -232,6 +242,15 @@ pub struct Hold {
     pub expires_at: Moment,
     /// The lots it was pinned to when it was authorized, in the order in which they are spent.
     pub lots: Vec<LotShare>,
+    /// What no lot was pinned for, because the region that authorized it may overspend; left out if that is
+    /// nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub overdrawn: Option<Amount>,
+    /// The budgets that it counts in: those that its call named, each with those above it. Left out if there
+    /// are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub budgets: Vec<HoldBudget>,
     /// The caller's own name for the work.
     pub reference: Option<Reference>,
     /// The entry that last changed it.

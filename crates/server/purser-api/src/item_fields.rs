@@ -9,16 +9,21 @@ use utoipa::ToSchema;
 use crate::amount::{CallAmount, CaptureAmount};
 use crate::batch_item::{BatchItem, BatchOperation, BatchOperationName, SubjectId};
 use crate::body::not_null;
+use crate::budget::BudgetsNamed;
 use crate::charge::ChargeRequest;
 use crate::hold::{
     AuthorizeRequest, CaptureRequest, Consistency, ExtendRequest, IfExpired, ReleaseRequest,
     TtlSeconds,
 };
 use crate::ids::{ChargeId, HoldId};
+use crate::job::{
+    BackoffSeconds, CreateJobRequest, JobMode, JobOutcome, LeaseId, MaxAttempts, OutcomeRequest,
+    RenewRequest,
+};
 use crate::metadata::Metadata;
 use crate::prose::{Reason, Reference};
 use crate::spelled::InvalidText;
-use crate::text::{KeyText, Moment, TenantName, UnitName};
+use crate::text::{JobName, KeyText, Moment, QueueLabel, TenantName, UnitName};
 use crate::undo::{ReclaimRequest, RefundRequest};
 
 /// An item as it stands on the wire: the fields of all operations.
@@ -44,11 +49,11 @@ pub(crate) struct ItemFields {
     #[serde(default, deserialize_with = "not_null", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     charge_id: Option<ChargeId>,
-    /// How much: for authorize, capture, charge and refund. Zero is for captures only.
+    /// How much: for authorize, capture, charge, refund and create_job. Zero is for captures only.
     #[serde(default, deserialize_with = "not_null", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     amount: Option<CaptureAmount>,
-    /// How long the hold lives: for authorize.
+    /// How long the hold lives: for authorize and create_job.
     #[serde(default, deserialize_with = "not_null", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     ttl_seconds: Option<TtlSeconds>,
@@ -60,7 +65,7 @@ pub(crate) struct ItemFields {
     #[serde(default, deserialize_with = "not_null", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     r#final: Option<bool>,
-    /// Whether a shortfall may become debt: for capture and charge.
+    /// Whether a shortfall may become debt: for capture, charge and create_job.
     #[serde(default, deserialize_with = "not_null", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     allow_debt: Option<bool>,
@@ -72,18 +77,66 @@ pub(crate) struct ItemFields {
     #[serde(default, deserialize_with = "not_null", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     consistency: Option<Consistency>,
-    /// The caller's own name for the work: for authorize and charge.
+    /// The budgets that are asked as well: for authorize, charge and create_job.
+    #[serde(default, deserialize_with = "not_null", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    budgets: Option<BudgetsNamed>,
+    /// The caller's own name for the work: for authorize, charge and create_job.
     #[serde(default, deserialize_with = "not_null", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     reference: Option<Reference>,
-    /// Why: for release, refund and reclaim.
+    /// Why: for release, refund, reclaim and report_outcome.
     #[serde(default, deserialize_with = "not_null", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     reason: Option<Reason>,
-    /// The caller's notes: for authorize, capture, release and charge.
+    /// The caller's notes: for authorize, capture, release, charge, create_job and report_outcome.
     #[serde(default, deserialize_with = "not_null", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     metadata: Option<Metadata>,
+    /// The job: for create_job, report_outcome and renew_job.
+    #[serde(default, deserialize_with = "not_null", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    job_id: Option<JobName>,
+    /// Where the credits come from: for create_job.
+    #[serde(default, deserialize_with = "not_null", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    mode: Option<JobMode>,
+    /// Where workers find the job: for create_job.
+    #[serde(default, deserialize_with = "not_null", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    queue: Option<QueueLabel>,
+    /// Whether the first attempt is a worker's: for create_job.
+    #[serde(default, deserialize_with = "not_null", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    enqueue: Option<bool>,
+    /// How long a lease lasts: for create_job and renew_job.
+    #[serde(default, deserialize_with = "not_null", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    lease_seconds: Option<TtlSeconds>,
+    /// After so many attempts in a row the job is a dead letter: for create_job.
+    #[serde(default, deserialize_with = "not_null", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    max_attempts: Option<MaxAttempts>,
+    /// How long the job waits after the first failed attempt: for create_job.
+    #[serde(default, deserialize_with = "not_null", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    backoff_seconds: Option<BackoffSeconds>,
+    /// The longest wait: for create_job.
+    #[serde(default, deserialize_with = "not_null", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    backoff_max_seconds: Option<BackoffSeconds>,
+    /// How an attempt ended: for report_outcome.
+    #[serde(default, deserialize_with = "not_null", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    outcome: Option<JobOutcome>,
+    /// Whether trying again may help, which is the default: for report_outcome.
+    #[serde(default, deserialize_with = "not_null", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    retryable: Option<bool>,
+    /// The lease: for renew_job, and report_outcome if one is named.
+    #[serde(default, deserialize_with = "not_null", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    lease: Option<LeaseId>,
 }
 
 /// Why an item's fields do not make an operation.
@@ -134,6 +187,7 @@ impl ItemFields {
                 amount: self.take_call_amount()?,
                 ttl_seconds: self.ttl_seconds.take(),
                 consistency: self.consistency.take().unwrap_or_default(),
+                budgets: self.budgets.take().unwrap_or_default(),
                 reference: self.reference.take(),
                 metadata: self.metadata.take().unwrap_or_default(),
             }),
@@ -159,6 +213,7 @@ impl ItemFields {
             Name::Charge => BatchOperation::Charge(ChargeRequest {
                 amount: self.take_call_amount()?,
                 consistency: self.consistency.take().unwrap_or_default(),
+                budgets: self.budgets.take().unwrap_or_default(),
                 allow_debt: self.allow_debt.take().unwrap_or_default(),
                 reference: self.reference.take(),
                 metadata: self.metadata.take().unwrap_or_default(),
@@ -173,7 +228,46 @@ impl ItemFields {
                 let request = ReclaimRequest { reason: self.take_reason()? };
                 BatchOperation::Reclaim(self.take_subject()?, request)
             }
+            Name::CreateJob => BatchOperation::CreateJob(self.take_new_job()?),
+            Name::ReportOutcome => {
+                let request = OutcomeRequest {
+                    outcome: self.outcome.take().ok_or_else(|| self.missing("outcome"))?,
+                    retryable: self.retryable.take().unwrap_or(true),
+                    lease: self.lease.take(),
+                    reason: self.reason.take(),
+                    metadata: self.metadata.take().unwrap_or_default(),
+                };
+                BatchOperation::ReportOutcome(self.take_job()?, request)
+            }
+            Name::RenewJob => {
+                let lease = self.lease.take().ok_or_else(|| self.missing("lease"))?;
+                let request = RenewRequest { lease, lease_seconds: self.lease_seconds.take() };
+                BatchOperation::RenewJob(self.take_job()?, request)
+            }
         })
+    }
+
+    fn take_new_job(&mut self) -> Result<CreateJobRequest, InvalidItem> {
+        Ok(CreateJobRequest {
+            job_id: self.take_job()?,
+            amount: self.take_call_amount()?,
+            mode: self.mode.take().unwrap_or_default(),
+            ttl_seconds: self.ttl_seconds.take(),
+            allow_debt: self.allow_debt.take().unwrap_or_default(),
+            budgets: self.budgets.take().unwrap_or_default(),
+            queue: self.queue.take().unwrap_or_default(),
+            enqueue: self.enqueue.take().unwrap_or_default(),
+            lease_seconds: self.lease_seconds.take(),
+            max_attempts: self.max_attempts.take(),
+            backoff_seconds: self.backoff_seconds.take(),
+            backoff_max_seconds: self.backoff_max_seconds.take(),
+            reference: self.reference.take(),
+            metadata: self.metadata.take().unwrap_or_default(),
+        })
+    }
+
+    fn take_job(&mut self) -> Result<JobName, InvalidItem> {
+        self.job_id.take().ok_or_else(|| self.missing("job_id"))
     }
 
     fn missing(&self, field: &'static str) -> InvalidItem {
@@ -212,9 +306,21 @@ impl ItemFields {
             ("allow_debt", self.allow_debt.is_some()),
             ("if_expired", self.if_expired.is_some()),
             ("consistency", self.consistency.is_some()),
+            ("budgets", self.budgets.is_some()),
             ("reference", self.reference.is_some()),
             ("reason", self.reason.is_some()),
             ("metadata", self.metadata.is_some()),
+            ("job_id", self.job_id.is_some()),
+            ("mode", self.mode.is_some()),
+            ("queue", self.queue.is_some()),
+            ("enqueue", self.enqueue.is_some()),
+            ("lease_seconds", self.lease_seconds.is_some()),
+            ("max_attempts", self.max_attempts.is_some()),
+            ("backoff_seconds", self.backoff_seconds.is_some()),
+            ("backoff_max_seconds", self.backoff_max_seconds.is_some()),
+            ("outcome", self.outcome.is_some()),
+            ("retryable", self.retryable.is_some()),
+            ("lease", self.lease.is_some()),
         ];
         match left_over.into_iter().find(|(_, there)| *there) {
             Some((field, _)) => Err(InvalidItem::Unknown { field, op: self.op }),
@@ -232,6 +338,7 @@ impl From<BatchItem> for ItemFields {
                 fields.put_amount(request.amount);
                 fields.ttl_seconds = request.ttl_seconds;
                 fields.consistency = Some(request.consistency);
+                fields.budgets = Some(request.budgets).filter(|budgets| !budgets.is_empty());
                 fields.reference = request.reference;
                 fields.metadata = Some(request.metadata);
             }
@@ -255,6 +362,7 @@ impl From<BatchItem> for ItemFields {
             BatchOperation::Charge(request) => {
                 fields.put_amount(request.amount);
                 fields.consistency = Some(request.consistency);
+                fields.budgets = Some(request.budgets).filter(|budgets| !budgets.is_empty());
                 fields.allow_debt = Some(request.allow_debt);
                 fields.reference = request.reference;
                 fields.metadata = Some(request.metadata);
@@ -269,6 +377,20 @@ impl From<BatchItem> for ItemFields {
             BatchOperation::Reclaim(subject, request) => {
                 fields.put_subject(subject);
                 fields.reason = Some(request.reason);
+            }
+            BatchOperation::CreateJob(request) => fields.put_new_job(request),
+            BatchOperation::ReportOutcome(job, request) => {
+                fields.job_id = Some(job);
+                fields.outcome = Some(request.outcome);
+                fields.retryable = Some(request.retryable);
+                fields.lease = request.lease;
+                fields.reason = request.reason;
+                fields.metadata = Some(request.metadata);
+            }
+            BatchOperation::RenewJob(job, request) => {
+                fields.job_id = Some(job);
+                fields.lease = Some(request.lease);
+                fields.lease_seconds = request.lease_seconds;
             }
         }
         fields
@@ -291,10 +413,39 @@ impl ItemFields {
             allow_debt: None,
             if_expired: None,
             consistency: None,
+            budgets: None,
             reference: None,
             reason: None,
             metadata: None,
+            job_id: None,
+            mode: None,
+            queue: None,
+            enqueue: None,
+            lease_seconds: None,
+            max_attempts: None,
+            backoff_seconds: None,
+            backoff_max_seconds: None,
+            outcome: None,
+            retryable: None,
+            lease: None,
         }
+    }
+
+    fn put_new_job(&mut self, request: CreateJobRequest) {
+        self.put_amount(request.amount);
+        self.job_id = Some(request.job_id);
+        self.mode = Some(request.mode);
+        self.ttl_seconds = request.ttl_seconds;
+        self.allow_debt = Some(request.allow_debt);
+        self.budgets = Some(request.budgets).filter(|it| !it.is_empty());
+        self.queue = Some(request.queue);
+        self.enqueue = Some(request.enqueue);
+        self.lease_seconds = request.lease_seconds;
+        self.max_attempts = request.max_attempts;
+        self.backoff_seconds = request.backoff_seconds;
+        self.backoff_max_seconds = request.backoff_max_seconds;
+        self.reference = request.reference;
+        self.metadata = Some(request.metadata);
     }
 
     fn put_amount(&mut self, amount: CallAmount) {

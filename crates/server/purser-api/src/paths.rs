@@ -27,6 +27,18 @@ pub const CHARGE: &str = "/v1/tenants/{tenant}/charges/{charge}";
 pub const CHARGE_REFUND: &str = "/v1/tenants/{tenant}/charges/{charge}/refund";
 /// Reclaim a charge (POST).
 pub const CHARGE_RECLAIM: &str = "/v1/tenants/{tenant}/charges/{charge}/reclaim";
+/// Create a job (POST), list jobs (GET).
+pub const JOBS: &str = "/v1/tenants/{tenant}/jobs";
+/// One job (GET).
+pub const JOB: &str = "/v1/tenants/{tenant}/jobs/{job}";
+/// Report how an attempt of a job ended (POST).
+pub const JOB_OUTCOME: &str = "/v1/tenants/{tenant}/jobs/{job}/outcome";
+/// Keep a job for longer (POST).
+pub const JOB_RENEW: &str = "/v1/tenants/{tenant}/jobs/{job}/renew";
+/// Lease due jobs of all tenants (POST).
+pub const JOBS_LEASE: &str = "/v1/jobs/lease";
+/// Take usage events in, of any tenants (POST).
+pub const EVENTS: &str = "/v1/events";
 /// Check (POST).
 pub const CHECK: &str = "/v1/tenants/{tenant}/check";
 /// Batch (POST).
@@ -39,6 +51,8 @@ pub const ENTRIES: &str = "/v1/tenants/{tenant}/entries";
 pub const LOTS: &str = "/v1/tenants/{tenant}/lots";
 /// Statement (GET).
 pub const STATEMENT: &str = "/v1/tenants/{tenant}/statement";
+/// Committed entries of all tenants whose home is in the region.
+pub const CHANGES: &str = "/v1/changes";
 
 /// Open a tenant (POST), list tenants (GET).
 pub const ADMIN_TENANTS: &str = "/admin/v1/tenants";
@@ -64,6 +78,12 @@ pub const ADMIN_TAILS: &str = "/admin/v1/tenants/{tenant}/tails";
 pub const ADMIN_TAIL_WRITE_OFF: &str = "/admin/v1/tenants/{tenant}/tails/{epoch}/write-off";
 /// Change the policy (POST).
 pub const ADMIN_POLICY: &str = "/admin/v1/tenants/{tenant}/policy";
+/// An account's budgets (GET).
+pub const ADMIN_BUDGETS: &str = "/admin/v1/tenants/{tenant}/budgets";
+/// One budget (GET), make or change it (PUT).
+pub const ADMIN_BUDGET: &str = "/admin/v1/tenants/{tenant}/budgets/{budget}";
+/// Remove it (POST).
+pub const ADMIN_BUDGET_REMOVE: &str = "/admin/v1/tenants/{tenant}/budgets/{budget}/remove";
 
 /// What is set aside for regions (GET).
 pub const ADMIN_ALLOCATIONS: &str = "/admin/v1/tenants/{tenant}/allocations";
@@ -80,6 +100,26 @@ pub const ADMIN_ALLOCATION_WRITE_OFF: &str =
 /// Ask credits back from one region for another (POST).
 pub const ADMIN_TRANSFER: &str = "/admin/v1/tenants/{tenant}/transfer";
 
+/// Jobs that only people may touch (GET).
+pub const ADMIN_DEAD_LETTERS: &str = "/admin/v1/dead-letters";
+/// One of them (GET).
+pub const ADMIN_DEAD_LETTER: &str = "/admin/v1/tenants/{tenant}/dead-letters/{job}";
+/// Let it be tried again (POST).
+pub const ADMIN_DEAD_LETTER_REDRIVE: &str = "/admin/v1/tenants/{tenant}/dead-letters/{job}/redrive";
+/// Let nothing become of it (POST).
+pub const ADMIN_DEAD_LETTER_DISCARD: &str = "/admin/v1/tenants/{tenant}/dead-letters/{job}/discard";
+
+/// Usage events that wait for people (GET).
+pub const ADMIN_PARKED_EVENTS: &str = "/admin/v1/tenants/{tenant}/parked-events";
+/// One of them (GET).
+pub const ADMIN_PARKED_EVENT: &str = "/admin/v1/tenants/{tenant}/parked-events/{entry}";
+/// Take it after all (POST).
+pub const ADMIN_PARKED_EVENT_REDRIVE: &str =
+    "/admin/v1/tenants/{tenant}/parked-events/{entry}/redrive";
+/// Let nothing become of it (POST).
+pub const ADMIN_PARKED_EVENT_DISCARD: &str =
+    "/admin/v1/tenants/{tenant}/parked-events/{entry}/discard";
+
 /// The overspend bound (GET).
 pub const ADMIN_OVERSPEND: &str = "/admin/v1/overspend";
 /// The regions (GET).
@@ -91,6 +131,31 @@ pub const ADMIN_FAILOVER: &str = "/admin/v1/regions/{region}/failover";
 pub const ADMIN_REGION_DRAIN: &str = "/admin/v1/regions/{region}/drain";
 /// Stop that (POST).
 pub const ADMIN_REGION_DRAIN_STOP: &str = "/admin/v1/regions/{region}/drain/stop";
+
+/// The webhooks of a region (GET), and a new one (POST).
+pub const ADMIN_WEBHOOKS: &str = "/admin/v1/webhooks";
+/// One webhook (GET), and its end (DELETE).
+pub const ADMIN_WEBHOOK: &str = "/admin/v1/webhooks/{webhook}";
+/// Sign with another secret (POST).
+pub const ADMIN_WEBHOOK_ROTATE: &str = "/admin/v1/webhooks/{webhook}/rotate";
+/// Deliver events (POST).
+pub const ADMIN_WEBHOOK_ENABLE: &str = "/admin/v1/webhooks/{webhook}/enable";
+/// Deliver none (POST).
+pub const ADMIN_WEBHOOK_DISABLE: &str = "/admin/v1/webhooks/{webhook}/disable";
+/// What could not be delivered (GET).
+pub const ADMIN_WEBHOOK_DEAD_LETTERS: &str = "/admin/v1/webhooks/{webhook}/dead-letters";
+/// Try all of it once more, some at a time (POST).
+pub const ADMIN_WEBHOOK_REDRIVE_ALL: &str = "/admin/v1/webhooks/{webhook}/redrive";
+/// Try it once more (POST).
+pub const ADMIN_WEBHOOK_REDRIVE: &str =
+    "/admin/v1/webhooks/{webhook}/dead-letters/{dead_letter}/redrive";
+/// Give it up for good (POST).
+pub const ADMIN_WEBHOOK_DISCARD: &str =
+    "/admin/v1/webhooks/{webhook}/dead-letters/{dead_letter}/discard";
+/// Start a verification (POST).
+pub const ADMIN_VERIFICATIONS: &str = "/admin/v1/verifications";
+/// How far one has come, and what it has found (GET).
+pub const ADMIN_VERIFICATION: &str = "/admin/v1/verifications/{verification}";
 
 /// The groups of a cluster (GET).
 pub const ADMIN_CLUSTER: &str = "/admin/v1/cluster";

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::amount::TotalAmount;
 use crate::balance::Balance;
 use crate::body::{is_no, not_null};
 use crate::prose::Reason;
@@ -67,6 +68,13 @@ pub struct FailOverAnswer {
     /// How many tenants of the region it can not take over, because it lacks something that they may have
     /// been answered. Their home is where it was.
     pub left: u64,
+    /// The first of these.
+    #[serde(default)]
+    #[schema(max_items = 100)]
+    pub left_tenants: Vec<TenantName>,
+    /// The most that is set aside for what the lost home had answered besides: the X of all accounts that are
+    /// taken over, added up. `null` if the standby cannot tell.
+    pub at_stake: Option<TotalAmount>,
 }
 
 /// What a lost home had decided after the last entry that came over.

@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 use crate::allocation::OnExpiry;
 use crate::balance::Balance;
 use crate::body::{is_no, not_null, object};
+use crate::job::ranged;
 use crate::prose::Reason;
 use crate::spelled::spelled_enum;
 use crate::text::{Amount, EpochNumber, Moment, RegionName, SequenceNumber, TenantName, UnitName};
@@ -53,6 +54,11 @@ pub enum RefundExpired {
 #[schema(value_type = u16, minimum = 1)]
 pub struct RegrantDays(pub NonZeroU16);
 
+ranged! {
+    /// How long a usage event is accepted after its time, in seconds: up to 400 days.
+    EventAgeSeconds 1 34_560_000;
+}
+
 /// Changes an account's policy. What is left out stays as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -80,6 +86,11 @@ pub struct PolicyRequest {
     #[serde(default, deserialize_with = "not_null", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub unacknowledged_max: Option<Amount>,
+    /// How long a usage event is accepted after its time, and remembered. A longer one is for events whose
+    /// time comes after the change, a shorter one for all.
+    #[serde(default, deserialize_with = "not_null", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub event_age_seconds: Option<EventAgeSeconds>,
 }
 
 /// An account's policy.
@@ -95,6 +106,8 @@ pub struct Policy {
     pub on_expiry: OnExpiry,
     /// How many credits of calls home may answer before its standby has them: X.
     pub unacknowledged_max: Amount,
+    /// How long a usage event is accepted after its time, and remembered.
+    pub event_age_seconds: u64,
 }
 
 spelled_enum! {

@@ -7,8 +7,8 @@
 use std::fmt;
 
 use purser_types::{
-    Credits, Epoch, Generation, IdempotencyKey, LogTime, OperationId, Region, Sequence, TenantId,
-    Unit,
+    BudgetName, Credits, Epoch, Generation, IdempotencyKey, JobId, LogTime, OperationId, QueueName,
+    Region, Sequence, TenantId, Unit,
 };
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, SchemaType, Type};
 
@@ -58,12 +58,25 @@ wrapper! {
     RegionName(Region);
     /// The caller's name for one change.
     KeyText(IdempotencyKey);
+    /// The caller's name for one job.
+    JobName(JobId);
+    /// The caller's name for a budget.
+    BudgetLabel(BudgetName);
+    /// A queue that workers take jobs from.
+    QueueLabel(QueueName);
 }
 
 impl Default for UnitName {
     /// The unit of an account for which none is named.
     fn default() -> Self {
         Self(Unit::credits())
+    }
+}
+
+impl Default for QueueLabel {
+    /// The queue of a job for which none is named.
+    fn default() -> Self {
+        Self(QueueName::default_queue())
     }
 }
 
@@ -188,6 +201,9 @@ spelled_name! {
     TenantName(TenantId), "a tenant", "^[A-Za-z0-9._:-]{1,128}$";
     UnitName(Unit), "a unit", "^[a-z0-9_-]{1,32}$";
     RegionName(Region), "a region", "^[a-z0-9-]{1,16}$";
+    JobName(JobId), "a job", "^[A-Za-z0-9._:-]{1,128}$";
+    BudgetLabel(BudgetName), "a budget", "^[A-Za-z0-9._:-]{1,128}$";
+    QueueLabel(QueueName), "a queue", "^[A-Za-z0-9._:-]{1,128}$";
     KeyText(IdempotencyKey), "an idempotency key", r"^[^\x00-\x1f\x7f-\x9f]{1,255}$";
 }
 

@@ -18,7 +18,7 @@ use crate::held::HeldCredits;
 /// One tenant's account in one unit. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Account {
-    client: Client,
+    pub(crate) client: Client,
     tenant: TenantId,
     unit: Unit,
 }
@@ -207,7 +207,7 @@ impl Account {
         self.list(paths::STATEMENT, &query, call).await
     }
 
-    async fn list<T: AnswerBody>(
+    pub(crate) async fn list<T: AnswerBody>(
         &self,
         template: &str,
         query: &impl serde::Serialize,
@@ -217,16 +217,16 @@ impl Account {
         Ok(self.client.send(Request::get(path), call.time).await?.body)
     }
 
-    fn unit_name(&self) -> UnitName {
+    pub(crate) fn unit_name(&self) -> UnitName {
         UnitName(self.unit.clone())
     }
 
-    fn path(&self, template: &str) -> String {
+    pub(crate) fn path(&self, template: &str) -> String {
         let query = UnitQuery { unit: self.unit_name() };
         with_query(&paths::fill(template, &[&self.tenant]), &query)
     }
 
-    fn path_of(&self, template: &str, id: &dyn std::fmt::Display) -> String {
+    pub(crate) fn path_of(&self, template: &str, id: &dyn std::fmt::Display) -> String {
         let query = UnitQuery { unit: self.unit_name() };
         with_query(&paths::fill(template, &[&self.tenant, id]), &query)
     }

@@ -5,22 +5,25 @@ use purser_api::{
     FailOverAnswer, FailOverRequest, FreezeRequest, GrantAnswer, GrantRequest, List, LotId,
     MoveRequest, OpenTenantRequest, OverspendAnswer, OverspendQuery, PlacementAnswer,
     PolicyRequest, RegionName, RegionsAnswer, TailsAnswer, Tenant, TenantAnswer, TenantsQuery,
-    UnitName, UnitQuery, VoidAnswer, VoidRequest, WriteOffTailAnswer, WriteOffTailRequest, paths,
+    UnitName, UnitQuery, VerificationAnswer, VerificationId, VerificationRequest, VoidAnswer,
+    VoidRequest, WriteOffTailAnswer, WriteOffTailRequest, paths,
 };
 use purser_types::{TenantId, Unit};
 use serde::Serialize;
 
 use crate::allocations::Allocations;
 use crate::body::AnswerBody;
+use crate::budgets::Budgets;
 use crate::call::{Answer, Call};
 use crate::client::{Client, Request, with_query};
 use crate::cluster::Cluster;
 use crate::error::ClientError;
+use crate::webhooks::Webhooks;
 
 /// The admin API. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Admin {
-    client: Client,
+    pub(crate) client: Client,
 }
 
 /// What an operator may do to one account. Cheap to clone.
@@ -44,6 +47,11 @@ impl Admin {
     /// The groups and nodes behind it. Needs a token that reaches all tenants.
     pub fn cluster(&self) -> Cluster {
         Cluster::new(self.client.clone())
+    }
+
+    /// The webhooks of the region that is asked. Needs a token that reaches all tenants.
+    pub fn webhooks(&self) -> Webhooks {
+        Webhooks::new(self.client.clone())
     }
 
     /// The most that can have been spent beyond what was granted, over all accounts. Needs a token that
@@ -93,6 +101,27 @@ impl Admin {
     ) -> Result<DrainAnswer, ClientError> {
         let path = paths::fill(paths::ADMIN_REGION_DRAIN_STOP, &[region]);
         Ok(self.client.send(Request::state_alone(path), call.time).await?.body)
+    }
+
+    /// Has a region's homes verified; answers at once with the id to follow it by. While one goes on, that
+    /// one is answered. Needs a token that reaches all tenants.
+    pub async fn verify(
+        &self,
+        body: &VerificationRequest,
+        call: &Call,
+    ) -> Result<VerificationAnswer, ClientError> {
+        let path = paths::ADMIN_VERIFICATIONS.to_owned();
+        Ok(self.client.send(Request::state(path, body), call.time).await?.body)
+    }
+
+    /// How far a verification has come. Needs a token that reaches all tenants.
+    pub async fn verification(
+        &self,
+        id: VerificationId,
+        call: &Call,
+    ) -> Result<VerificationAnswer, ClientError> {
+        let path = paths::fill(paths::ADMIN_VERIFICATION, &[&id]);
+        Ok(self.client.send(Request::get(path), call.time).await?.body)
     }
 
     /// Has a standby take over the homes of a region that is lost, or shows how many it can. Needs a
@@ -244,6 +273,11 @@ impl AdminAccount {
         Allocations::new(self.clone())
     }
 
+    /// The caps inside the account.
+    pub fn budgets(&self) -> Budgets {
+        Budgets::new(self.clone())
+    }
+
     pub(crate) async fn change<T: AnswerBody>(
         &self,
         template: &str,
@@ -265,13 +299,41 @@ impl AdminAccount {
         self.client.send(request, call.time).await
     }
 
+    /// Makes what a path within the account stands for, or changes it as a whole.
+    pub(crate) async fn replace_at<T: AnswerBody>(
+        &self,
+        path: String,
+        body: &impl Serialize,
+        call: &Call,
+    ) -> Result<Answer<T>, ClientError> {
+        let request = Request::replace(self.in_own_unit(&path), body, call);
+        self.client.send(request, call.time).await
+    }
+
     /// Reads what a template stands for.
     pub(crate) async fn read<T: AnswerBody>(
         &self,
         template: &str,
         call: &Call,
     ) -> Result<T, ClientError> {
-        let path = self.in_own_unit(&paths::fill(template, &[&self.tenant]));
+        self.read_at(&paths::fill(template, &[&self.tenant]), call).await
+    }
+
+    /// Reads what a path within the account stands for.
+    pub(crate) async fn read_at<T: AnswerBody>(
+        &self,
+        path: &str,
+        call: &Call,
+    ) -> Result<T, ClientError> {
+        self.read_exactly(self.in_own_unit(path), call).await
+    }
+
+    /// Reads what a path stands for that names the unit itself.
+    pub(crate) async fn read_exactly<T: AnswerBody>(
+        &self,
+        path: String,
+        call: &Call,
+    ) -> Result<T, ClientError> {
         Ok(self.client.send(Request::get(path), call.time).await?.body)
     }
 
@@ -280,7 +342,12 @@ impl AdminAccount {
         &self.tenant
     }
 
+    /// What the account counts.
+    pub(crate) fn unit_name(&self) -> UnitName {
+        UnitName(self.unit.clone())
+    }
+
     fn in_own_unit(&self, path: &str) -> String {
-        with_query(path, &UnitQuery { unit: UnitName(self.unit.clone()) })
+        with_query(path, &UnitQuery { unit: self.unit_name() })
     }
 }

@@ -4,11 +4,14 @@
 //! this crate; a generic function would be compiled again in every program that calls it.
 
 use purser_api::{
-    AdjustAnswer, Allocation, AllocationAnswer, Balance, BatchAnswer, CaptureAnswer, ChargeAnswer,
-    ChargeDetail, CheckAnswer, CloseAnswer, ClusterAnswer, DrainAnswer, Entry, FailOverAnswer,
-    GrantAnswer, GroupAnswer, Hold, HoldAnswer, HoldDetail, List, Lot, OverspendAnswer,
-    PlacementAnswer, Problem, ReclaimAnswer, RefundAnswer, RegionsAnswer, Statement, TailsAnswer,
-    TakeBackAnswer, Tenant, TenantAnswer, VoidAnswer, WriteOffTailAnswer,
+    AdjustAnswer, Allocation, AllocationAnswer, Balance, BatchAnswer, Budget, BudgetDetail,
+    CaptureAnswer, ChargeAnswer, ChargeDetail, CheckAnswer, CloseAnswer, ClusterAnswer,
+    DiscardAnswer, DrainAnswer, Entry, EventsAnswer, FailOverAnswer, GrantAnswer, GroupAnswer,
+    Hold, HoldAnswer, HoldDetail, Job, JobAnswer, JobDetail, LeaseAnswer, List, Lot,
+    OverspendAnswer, PlacementAnswer, Problem, ReclaimAnswer, RefundAnswer, RegionsAnswer,
+    Statement, TailsAnswer, TakeBackAnswer, Tenant, TenantAnswer, VerificationAnswer, VoidAnswer,
+    WebhookAnswer, WebhookDeadLetter, WebhookDeadLetterAnswer, WebhookDiscardAnswer,
+    WebhookRedriveAnswer, WebhookRemoved, WebhooksAnswer, WriteOffTailAnswer,
 };
 
 /// What an answer says.
@@ -28,10 +31,8 @@ macro_rules! answer_bodies {
 }
 
 answer_bodies! {
-    AdjustAnswer, AllocationAnswer, Balance, BatchAnswer, CaptureAnswer, ChargeAnswer, ChargeDetail,
-    CheckAnswer, CloseAnswer, ClusterAnswer, DrainAnswer, FailOverAnswer, GrantAnswer, GroupAnswer, HoldAnswer, HoldDetail,
-    List<Allocation>, List<Entry>, List<Hold>, List<Lot>, List<Tenant>, OverspendAnswer,
+    AdjustAnswer, AllocationAnswer, Balance, BatchAnswer, Budget, BudgetDetail, CaptureAnswer, ChargeAnswer, ChargeDetail, CheckAnswer, CloseAnswer, ClusterAnswer, DiscardAnswer, DrainAnswer, EventsAnswer, FailOverAnswer, GrantAnswer, GroupAnswer, HoldAnswer, HoldDetail, JobAnswer, JobDetail, LeaseAnswer, List<Allocation>, List<BudgetDetail>, List<Entry>, List<Hold>, List<Job>, List<Lot>, List<Tenant>, List<WebhookDeadLetter>, OverspendAnswer, WebhookDeadLetterAnswer, WebhookDiscardAnswer,
     PlacementAnswer, Problem,
     ReclaimAnswer, RefundAnswer, RegionsAnswer, Statement, TailsAnswer, TakeBackAnswer, TenantAnswer,
-    VoidAnswer, WriteOffTailAnswer,
+    VerificationAnswer, VoidAnswer, WebhookAnswer, WebhookRedriveAnswer, WebhookRemoved, WebhooksAnswer, WriteOffTailAnswer,
 }

@@ -235,6 +235,11 @@ impl Request {
         Self { method: Method::POST, path, body, key: Some(key), changes: true }
     }
 
+    /// The same, for what a path stands for as a whole.
+    pub(crate) fn replace(path: String, body: &impl Serialize, call: &Call) -> Self {
+        Self { method: Method::PUT, ..Self::change(path, body, call) }
+    }
+
     /// A statement of what shall be. Saying it again changes nothing, so it needs no key.
     pub(crate) fn put(path: String, body: Option<&impl Serialize>) -> Self {
         Self { method: Method::PUT, path, body: body.map(written), key: None, changes: true }
@@ -248,6 +253,11 @@ impl Request {
     /// The same, where the path says it all.
     pub(crate) fn state_alone(path: String) -> Self {
         Self { method: Method::POST, path, body: None, key: None, changes: true }
+    }
+
+    /// There shall be nothing at this path.
+    pub(crate) fn delete(path: String) -> Self {
+        Self { method: Method::DELETE, path, body: None, key: None, changes: true }
     }
 
     /// Changes that carry their keys in the body.

@@ -129,6 +129,8 @@ fn hold(status: HoldStatus) -> Hold {
         created_at: LogTime::ZERO.into(),
         expires_at: LogTime::MAX.into(),
         lots: Vec::new(),
+        overdrawn: None,
+        budgets: Vec::new(),
         reference: None,
         sequence: Sequence(7).into(),
         decided_by: DecidedBy {

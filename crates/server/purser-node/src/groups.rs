@@ -97,6 +97,11 @@ impl Groups {
         self.groups.iter().find(|group| group.id() == id)
     }
 
+    /// The shards and their groups.
+    pub(crate) fn by_shard(&self) -> impl Iterator<Item = (Shard, &Group<Ledger>)> {
+        (0..).map(Shard).zip(&self.groups)
+    }
+
     /// All groups.
     pub(crate) fn all(&self) -> &[Group<Ledger>] {
         &self.groups

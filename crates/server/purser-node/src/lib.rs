@@ -23,6 +23,7 @@
 //! - Nothing internal stands in an answer; it stands in the log, under the request's id.
 
 mod config;
+mod feed;
 mod groups;
 mod http;
 mod listeners;
@@ -37,11 +38,14 @@ mod shards;
 mod task;
 mod tasks;
 mod token;
+mod verification;
+mod webhooks;
 
 pub use config::{
-    ConfigError, LimitsConfig, NodeConfig, PeerConfig, RaftConfig, RegionsConfig, RetentionConfig,
-    RouterConfig, StorageConfig, StorageProfile, TokenConfig,
+    ConfigError, LimitsConfig, NodeConfig, PeerConfig, PostgresConfig, RaftConfig, RegionsConfig,
+    RetentionConfig, RouterConfig, StorageConfig, StorageProfile, TokenConfig, WebhooksConfig,
 };
+pub use feed::{Feed, FeedCursor, FeedError, FeedItem, FeedPage};
 pub use groups::GroupsError;
 pub use http::openapi_document;
 pub use listeners::{Addresses, ApiAddresses, ApiListeners, BindError, Listeners};
@@ -57,3 +61,5 @@ pub use settings::{
 pub use shards::{InvalidShardCount, Shard, ShardCount};
 pub use tasks::NodeFailure;
 pub use token::{InvalidTokenHash, Scope, Token, TokenHash};
+pub use verification::{ReadModel, ReadModelDifference, ReadModelError, ReadModelVerdict};
+pub use webhooks::WebhookSettings;

@@ -5,7 +5,11 @@
 //! when the node starts: recording is an addition, not a look-up.
 
 mod groups;
+#[cfg(test)]
+mod listing;
 mod regions;
+mod verification;
+mod webhooks;
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -16,12 +20,15 @@ use metrics::{
     gauge, histogram,
 };
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
-use purser_ledger::Overspend;
+use purser_api::VerdictKind;
+use purser_ledger::{Account, Overspend};
 use purser_raft::{GroupId, GroupStatus, HostStatus, NodeId};
 use purser_types::{Credits, LogTime, Region};
 
 use self::groups::GroupMetrics;
 pub(crate) use self::regions::{AskKind, HomeAct, RegionMetrics, SpendMetrics, SpendOutcome};
+pub(crate) use self::verification::record_verification;
+pub(crate) use self::webhooks::WebhookMetrics;
 use crate::http::Operation;
 use crate::regions::AwayTotals;
 
@@ -30,10 +37,14 @@ const REQUESTS: &str = "purser_requests_total";
 const REQUEST_SECONDS: &str = "purser_request_duration_seconds";
 const REPLAYS: &str = "purser_replays_total";
 const LATE_CAPTURES: &str = "purser_late_captures_total";
+const EVENTS: &str = "purser_usage_events_total";
 const DEBT_ADDED: &str = "purser_debt_added_credits_total";
 const CONNECTIONS: &str = "purser_connections_open";
 const ACCOUNTS: &str = "purser_accounts";
 const HOLDS_OPEN: &str = "purser_holds_open";
+const JOBS_OPEN: &str = "purser_jobs_open";
+const JOBS_DEAD: &str = "purser_jobs_dead";
+const EVENTS_PARKED: &str = "purser_usage_events_parked";
 const WAL_SYNCS: &str = "purser_wal_syncs_total";
 const WAL_RECORDS: &str = "purser_wal_records_total";
 const WAL_BYTES: &str = "purser_wal_written_bytes_total";
@@ -90,13 +101,27 @@ fn describe() {
     );
     describe_counter!(REPLAYS, Unit::Count, "Requests decided before under the same key");
     describe_counter!(LATE_CAPTURES, Unit::Count, "Captures of holds that had expired");
+    describe_counter!(EVENTS, Unit::Count, "Usage events decided here, by verdict");
     describe_counter!(DEBT_ADDED, Unit::Count, "Credits that became debt");
     describe_gauge!(CONNECTIONS, Unit::Count, "Open connections of callers");
     describe_gauge!(ACCOUNTS, Unit::Count, "Accounts in the groups that this node leads");
     describe_gauge!(HOLDS_OPEN, Unit::Count, "Open holds in the groups that this node leads");
+    describe_gauge!(
+        JOBS_OPEN,
+        Unit::Count,
+        "Jobs that are queued or leased in the groups that this node leads"
+    );
+    describe_gauge!(JOBS_DEAD, Unit::Count, "Dead letters in the groups that this node leads");
+    describe_gauge!(
+        EVENTS_PARKED,
+        Unit::Count,
+        "Usage events that wait for people in the groups that this node leads"
+    );
     groups::describe();
     describe_log();
     regions::describe();
+    webhooks::describe();
+    verification::describe();
 }
 
 fn describe_log() {
@@ -204,9 +229,13 @@ pub(crate) struct NodeMetrics {
     node: String,
     late_captures: Counter,
     debt_added: Counter,
+    events: BTreeMap<VerdictKind, Counter>,
     connections: Gauge,
     accounts: Gauge,
     holds_open: Gauge,
+    jobs_open: Gauge,
+    jobs_dead: Gauge,
+    events_parked: Gauge,
     spends: SpendMetrics,
     groups: Mutex<BTreeMap<GroupId, GroupMetrics>>,
 }
@@ -219,10 +248,17 @@ impl NodeMetrics {
         gauge!(BUILD_INFO, "node" => node.clone(), "release" => release).set(1.0);
         Self {
             late_captures: counter!(LATE_CAPTURES, "node" => node.clone()),
+            events: VerdictKind::ALL
+                .iter()
+                .map(|it| (*it, counter!(EVENTS, "node" => node.clone(), "verdict" => it.name())))
+                .collect(),
             debt_added: counter!(DEBT_ADDED, "node" => node.clone()),
             connections: gauge!(CONNECTIONS, "node" => node.clone()),
             accounts: gauge!(ACCOUNTS, "node" => node.clone()),
             holds_open: gauge!(HOLDS_OPEN, "node" => node.clone()),
+            jobs_open: gauge!(JOBS_OPEN, "node" => node.clone()),
+            jobs_dead: gauge!(JOBS_DEAD, "node" => node.clone()),
+            events_parked: gauge!(EVENTS_PARKED, "node" => node.clone()),
             spends: SpendMetrics::new(&node),
             groups: Mutex::default(),
             node,
@@ -255,6 +291,13 @@ impl NodeMetrics {
         self.late_captures.increment(1);
     }
 
+    /// Counts a usage event.
+    pub(crate) fn record_event(&self, verdict: VerdictKind) {
+        if let Some(events) = self.events.get(&verdict) {
+            events.increment(1);
+        }
+    }
+
     /// Counts credits that became debt.
     pub(crate) fn record_debt_added(&self, amount: Credits) {
         if !amount.is_zero() {
@@ -269,9 +312,12 @@ impl NodeMetrics {
     }
 
     /// Shows the sizes of the ledgers that this node leads.
-    pub(crate) fn record_ledgers(&self, accounts: usize, holds: usize) {
-        self.accounts.set(float(accounts));
-        self.holds_open.set(float(holds));
+    pub(crate) fn record_ledgers(&self, sizes: LedgerSizes) {
+        self.accounts.set(float(sizes.accounts));
+        self.holds_open.set(float(sizes.holds));
+        self.jobs_open.set(float(sizes.jobs.saturating_sub(sizes.dead_jobs)));
+        self.jobs_dead.set(float(sizes.dead_jobs));
+        self.events_parked.set(float(sizes.parked_events));
     }
 
     /// Counts what becomes of spends whose account's home is elsewhere.
@@ -287,6 +333,11 @@ impl NodeMetrics {
         away: &BTreeMap<Region, (AwayTotals, bool)>,
     ) {
         regions::record_away(&self.node, overspends, away);
+    }
+
+    /// The handles of a webhook in one shard.
+    pub(crate) fn webhook(&self, webhook: &str, shard: u32) -> WebhookMetrics {
+        WebhookMetrics::new(&self.node, webhook, shard)
     }
 
     /// Shows a group's status.
@@ -311,6 +362,28 @@ impl NodeMetrics {
         let offsets = status.clock_offset_micros.values().map(|offset| offset.unsigned_abs());
         let furthest = float(offsets.max().unwrap_or(0)) / MICROS_PER_SECOND;
         gauge!(CLOCK_OFFSET, "node" => node()).set(furthest);
+    }
+}
+
+/// How much there is in ledgers.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct LedgerSizes {
+    /// Accounts of all kinds.
+    pub(crate) accounts: usize,
+    holds: usize,
+    /// Jobs that have not ended, the dead ones among them.
+    jobs: usize,
+    dead_jobs: usize,
+    parked_events: usize,
+}
+
+impl LedgerSizes {
+    /// Adds what an account has.
+    pub(crate) fn add(&mut self, account: &Account) {
+        self.holds = self.holds.saturating_add(account.holds_count());
+        self.jobs = self.jobs.saturating_add(account.jobs_count());
+        self.dead_jobs = self.dead_jobs.saturating_add(account.dead_jobs_count());
+        self.parked_events = self.parked_events.saturating_add(account.parked_events_count());
     }
 }
 

@@ -20,8 +20,9 @@ use futures_util::future::BoxFuture;
 use purser_raft::disk::{Disk, RealDisk};
 use purser_raft::{Clock, Host, HostSettings, OpenError, PeerSwitch, SystemClock};
 
+use crate::feed::Feed;
 use crate::groups::{Groups, GroupsError};
-use crate::http::Api;
+use crate::http::{Api, Behind};
 use crate::listeners::{Addresses, Listeners};
 use crate::metrics::{NodeMetrics, Recorder};
 use crate::regions::{Monotonic, Regions};
@@ -29,6 +30,8 @@ use crate::restoring::{Gate, Marker, MarkerError};
 use crate::settings::NodeSettings;
 use crate::task;
 use crate::tasks::{NodeFailure, Tasks};
+use crate::verification::{AnsweringAlone, ReadModel, Verifier};
+use crate::webhooks;
 
 /// What a node takes from outside: time, files, a way to be cut off, a place for metrics.
 #[derive(Clone)]
@@ -131,9 +134,13 @@ impl Node {
         let background = Tasks::new();
         let servers = background.sibling();
         let recorder = surroundings.recorder;
+        let of_node = (settings.node, settings.region);
+        let verified = (groups.clone(), regions.clone());
+        let verifier = Verifier::new(of_node, verified, host.calls(), background.clone());
+        let verifier = Some(Arc::new(verifier));
         let api = Api::new(
             (&settings).into(),
-            (groups, regions),
+            Behind { groups, regions, verifier },
             Arc::clone(&metrics),
             recorder,
             &background,
@@ -160,6 +167,18 @@ impl Node {
     pub async fn connected(&self) {
         if let Some(regions) = self.api.regions() {
             regions.connected().await;
+        }
+    }
+
+    /// What each shard of the node's region has decided, as far as this node leads it.
+    pub fn feeds(&self) -> &[Feed] {
+        self.api.feeds()
+    }
+
+    /// Has the read model that is kept of the node's homes verified with them. There is one.
+    pub fn attach_read_model(&self, read_model: Arc<dyn ReadModel>) {
+        if let Some(verifier) = self.api.verifier() {
+            verifier.attach(read_model);
         }
     }
 
@@ -251,6 +270,13 @@ struct Restored {
     gate: Gate,
 }
 
+/// How often a node does something by itself.
+#[derive(Clone, Copy)]
+struct Periods {
+    sweep: Option<Duration>,
+    verify: Option<Duration>,
+}
+
 /// Where the data of a node lies.
 type Folder = (Arc<dyn Disk>, PathBuf);
 
@@ -267,9 +293,9 @@ fn start_tasks(
     tasks.spawn_vital("stats", |stopping| {
         task::publish_stats(host.clone(), Arc::clone(api), stopping)
     });
-    let sweep_every = settings.sweep_every;
+    let periods = Periods { sweep: settings.sweep_every, verify: settings.verify_every };
     let Some((Restored { marker, gate }, folder)) = restored else {
-        return start_using_groups(tasks, host, api, sweep_every);
+        return start_using_groups(tasks, host, api, periods);
     };
     let (all, host, api) = (tasks.clone(), host.clone(), Arc::clone(api));
     tasks.spawn_vital("restored", |stopping| async move {
@@ -279,18 +305,28 @@ fn start_tasks(
             () = stopping.cancelled() => return Ok(()),
             dealt_with = marker.deal_with(&groups, folder, &gate) => dealt_with?,
         }
-        start_using_groups(&all, &host, &api, sweep_every);
+        start_using_groups(&all, &host, &api, periods);
         stopping.cancelled().await;
         Ok::<(), MarkerError>(())
     });
 }
 
 /// Starts whatever changes the groups without having been asked.
-fn start_using_groups(tasks: &Tasks, host: &Host, api: &Arc<Api>, sweep_every: Option<Duration>) {
-    if let Some(regions) = api.regions() {
-        regions.start(host, tasks);
+fn start_using_groups(tasks: &Tasks, host: &Host, api: &Arc<Api>, periods: Periods) {
+    match api.regions() {
+        Some(regions) => regions.start(host, tasks),
+        None => host.serve_calls(Arc::new(AnsweringAlone(api.groups().clone()))),
     }
-    if let Some(period) = sweep_every {
+    for feed in api.feeds() {
+        let parts = (Arc::clone(api), feed.clone());
+        let all = tasks.clone();
+        tasks.spawn_vital("webhooks", |stopping| webhooks::keep_delivering(parts, all, stopping));
+    }
+    if let (Some(every), Some(verifier)) = (periods.verify, api.verifier()) {
+        let verifier = Arc::clone(verifier);
+        tasks.spawn_vital("verifier", |stopping| verifier.verify_always(every, stopping));
+    }
+    if let Some(period) = periods.sweep {
         for group in api.groups().all() {
             let group = group.clone();
             tasks.spawn_vital("sweeper", |stopping| task::sweep(group, period, stopping));

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use purser_raft::{PeerCalls, PeerSwitch};
 
 use crate::groups::Groups;
-use crate::http::Api;
+use crate::http::{Api, Behind};
 use crate::listeners::{ApiAddresses, ApiListeners};
 use crate::metrics::{NodeMetrics, Recorder};
 use crate::regions::Regions;
@@ -59,8 +59,9 @@ impl Router {
         let metrics = Arc::new(NodeMetrics::new(settings.node));
         let background = Tasks::new();
         let servers = background.sibling();
-        let parts = (Groups::none(settings.shards), Some(Arc::clone(&regions)));
-        let api = Api::new(settings.into(), parts, Arc::clone(&metrics), recorder, &background);
+        let (groups, followed) = (Groups::none(settings.shards), Some(Arc::clone(&regions)));
+        let behind = Behind { groups, regions: followed, verifier: None };
+        let api = Api::new(settings.into(), behind, Arc::clone(&metrics), recorder, &background);
         let api = Arc::new(api);
         regions.start_following(&background);
         background.spawn_vital("upkeep", |stopping| task::keep_up(Arc::clone(&api), stopping));

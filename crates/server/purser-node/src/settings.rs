@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use sha2::{Digest, Sha256};
 
 use crate::shards::ShardCount;
 use crate::token::Token;
+use crate::webhooks::WebhookSettings;
 
 /// A node's settings.
 #[derive(Debug, Clone)]
@@ -56,9 +58,13 @@ pub struct NodeSettings {
     pub tokens: Vec<Arc<Token>>,
     /// The policy of an account that is opened without one.
     pub retention: RetentionSettings,
+    /// What webhooks may do.
+    pub webhooks: WebhookSettings,
     /// How often due events are looked for, to be written down. Nothing depends on it: whoever
     /// looks at an account applies what is due first. `None` switches it off.
     pub sweep_every: Option<Duration>,
+    /// How often the node verifies what it has by itself; never if there is none.
+    pub verify_every: Option<Duration>,
 }
 
 impl NodeSettings {
@@ -124,11 +130,17 @@ pub struct RegionSettings {
     pub standbys: BTreeMap<Region, BTreeSet<Region>>,
     /// A standby that was silent for so long, or lags by so much, is not waited for any more.
     pub standby_silence: Duration,
+    /// A region of which the leader of Placement hears nothing for so long is failed over without being asked;
+    /// `None` leaves that to operators. The leader's own counts, so it is the same on all nodes.
+    pub fail_over_after: Option<Duration>,
 }
 
 impl RegionSettings {
     /// After how long a silent standby is dropped.
     pub const STANDBY_SILENCE: Duration = Duration::from_secs(3);
+    /// After how many seconds of silence a region may be failed over without being asked. Less, and an
+    /// election or a route that changes would do it; more, and an operator is faster.
+    pub const FAIL_OVER_SECONDS: RangeInclusive<u64> = 10..=3_600;
 }
 
 /// The number of a region in its cluster: which groups are its own.
@@ -270,11 +282,17 @@ pub struct RetentionSettings {
     pub keys: Span,
     /// Ended holds and charges, from their last change.
     pub records: Span,
+    /// Usage events, from their time.
+    pub events: Span,
 }
 
 impl RetentionSettings {
-    /// A day, and 400 days.
-    pub const STANDARD: Self = Self { keys: Span::from_days(1), records: Span::from_days(400) };
+    /// A day, 400 days, and 72 hours.
+    pub const STANDARD: Self = Self {
+        keys: Span::from_days(1),
+        records: Span::from_days(400),
+        events: Span::from_days(3),
+    };
 }
 
 /// The name of a cluster: the same on all its nodes, and different from other clusters'.

@@ -14,6 +14,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use crate::http::Api;
+use crate::metrics::LedgerSizes;
 
 /// Ends when a group or the whole host has stopped, with the reason.
 pub(crate) async fn watch_consensus(
@@ -59,7 +60,12 @@ pub(crate) async fn sweep(
             match group.propose(sweep.clone(), Instant::now() + SWEEP_PATIENCE).await {
                 Ok(Answer::Swept { accounts }) => tracing::trace!(accounts, "swept"),
                 Ok(
-                    Answer::Account(_) | Answer::PassedOn(_) | Answer::Move(_) | Answer::Life(_),
+                    Answer::Account(_)
+                    | Answer::PassedOn(_)
+                    | Answer::Move(_)
+                    | Answer::Life(_)
+                    | Answer::Leased(_)
+                    | Answer::Sink(_),
                 ) => (),
                 Err(ProposeError::NotLeader { .. } | ProposeError::Stopped) => break,
                 Err(error) => {
@@ -157,16 +163,14 @@ fn sum_up_away(api: &Api) {
 }
 
 fn count_ledgers(api: &Api) {
-    let (mut accounts, mut holds) = (0_usize, 0_usize);
-    for group in api.groups().all() {
-        if group.is_leading() {
-            let ledger = group.machine();
-            accounts = accounts.saturating_add(ledger.accounts_count());
-            let all = ledger.accounts_from(std::ops::Bound::Unbounded);
-            holds = all.fold(holds, |sum, account| sum.saturating_add(account.holds_count()));
-        }
+    let mut sizes = LedgerSizes::default();
+    for group in api.groups().all().iter().filter(|group| group.is_leading()) {
+        let ledger = group.machine();
+        sizes.accounts = sizes.accounts.saturating_add(ledger.accounts_count());
+        let all = ledger.accounts_from(std::ops::Bound::Unbounded);
+        all.for_each(|account| sizes.add(account));
     }
-    api.metrics().record_ledgers(accounts, holds);
+    api.metrics().record_ledgers(sizes);
     if let Some(recorder) = api.recorder() {
         recorder.upkeep();
     }

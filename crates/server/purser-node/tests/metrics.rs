@@ -27,6 +27,15 @@ async fn requests_are_counted_by_operation_and_outcome() {
     caller.post(hold, "k2", &json!({ "amount": 10 })).await.expect(402);
     caller.post(hold, "k3", &json!({ "amount": "x" })).await.expect(400);
 
+    let job = json!({ "job_id": "j", "amount": 1, "mode": "charge", "allow_debt": true });
+    caller.post("/v1/tenants/acme/jobs", "k4", &job).await.expect(402);
+    let policy = json!({ "debt_limit": "5" });
+    caller.post("/admin/v1/tenants/acme/policy", "k5", &policy).await.expect(200);
+    caller.post("/v1/tenants/acme/jobs", "k6", &job).await.expect(201);
+    let event = json!({ "specversion": "1.0", "source": "meter", "id": "1", "type": "usage",
+        "subject": "acme", "data": { "amount": 1, "hold_id": "h999-0-us" } });
+    caller.post("/v1/events", "no key is read", &json!([event])).await.expect(200);
+
     let metrics = caller.get("/metrics").await.expect(200);
     let text = metrics.body.as_str().unwrap();
     for line in [
@@ -42,9 +51,19 @@ async fn requests_are_counted_by_operation_and_outcome() {
     assert!(!text.contains("acme"), "a tenant is never a label");
 
     // The numbers of groups come with the next publication.
+    let lines = [
+        r#"purser_raft_has_leader{node="1",group="0"} 1"#,
+        r#"purser_jobs_open{node="1"} 1"#,
+        r#"purser_jobs_dead{node="1"} 0"#,
+        r#"purser_usage_events_parked{node="1"} 1"#,
+    ];
     let published = async {
-        let line = r#"purser_raft_has_leader{node="1",group="0"} 1"#;
-        while !caller.get("/metrics").await.body.as_str().unwrap().contains(line) {
+        loop {
+            let metrics = caller.get("/metrics").await;
+            let text = metrics.body.as_str().unwrap();
+            if lines.iter().all(|line| text.contains(line)) {
+                return;
+            }
             tokio::task::yield_now().await;
         }
     };

@@ -127,10 +127,12 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "one list of all calls")]
     fn every_call_has_its_command() {
         for line in [
             "dev",
             "dev --ephemeral --traffic off --base-port 9000",
+            "dev --fail-over-after 30",
             "dev kill us/2 --base-port 9000",
             "dev start us/2",
             "dev status --json",
@@ -159,6 +161,8 @@ mod tests {
             "allocation take-back acme eu --reason lost --dry-run",
             "allocation write-off acme eu --reason lost --confirm 17",
             "overspend --region us --limit 5",
+            "verify --region us --rebuild-read-model",
+            "reconcile outcomes.csv --repair --complete",
             "region list --json",
             "region drain us --to eu",
             "region drain us --stop",
@@ -171,11 +175,34 @@ mod tests {
             "hold refund acme h7-0-us 20 --reason failed",
             "charge create acme 30 --allow-debt",
             "charge reclaim acme c7-0-us --reason delivered",
+            "job create acme j1 30 --queue video --enqueue --max-attempts 3 --backoff 10",
+            "job create acme j1 30 --charge --allow-debt --lease 60 --reference frame-7",
+            "job get acme j1",
+            "job list acme --state dead",
+            "job lease video --max 5 --lease 60 --region us",
+            "job renew acme j1 00ff00000000000000000000000000a1 --lease 60",
+            "job outcome acme j1 succeeded",
+            "job outcome acme j1 failed --for-good --reason gone --key k1",
+            "event send acme e1 5 --source meter-7 --time 2030-01-01T00:00:00Z",
+            "event send acme e1 --hold h7-0-us",
+            "event send acme e1 --job j1 --outcome failed --for-good",
+            "dead-letter list --queue video --tenant acme",
+            "dead-letter get acme j1",
+            "dead-letter redrive acme j1 --reason mended",
+            "dead-letter discard acme j1 --reason gone --dry-run",
             "check acme 30",
             "balance acme --consistency stale",
             "entries acme --limit 5",
             "statement acme --from 2030-01-01T00:00:00Z",
             "batch -",
+            "webhook add billing --to https://a.example/hook --tenant acme --kind charge",
+            "webhook list --json",
+            "webhook rotate billing --overlap 0",
+            "webhook disable billing --reason maintenance",
+            "webhook dead-letters billing --limit 5",
+            "webhook redrive billing acme~credits~7 --reason mended",
+            "webhook discard billing acme~credits~7 --reason old --dry-run",
+            "webhook remove billing",
             "cluster --json",
             "cluster transfer 0 2 --url http://a:1",
             "cluster add-learner 15 4",
@@ -204,6 +231,10 @@ mod tests {
         check_refused("hold create acme 30 --ttl 0", ErrorKind::ValueValidation);
         check_refused("hold capture acme c7-0-us", ErrorKind::ValueValidation);
         check_refused("hold refund acme h7-0-us", ErrorKind::MissingRequiredArgument);
+        check_refused("job create acme j1 30 --lease 60 --enqueue", ErrorKind::ArgumentConflict);
+        check_refused("job lease video --max 1001", ErrorKind::ValueValidation);
+        check_refused("job outcome acme j1 lost", ErrorKind::ValueValidation);
+        check_refused("dead-letter discard acme j1 --reason x", ErrorKind::MissingRequiredArgument);
         check_refused("adjust acme --reason x", ErrorKind::MissingRequiredArgument);
         check_refused("adjust acme --add 1 --remove 1 --reason x", ErrorKind::ArgumentConflict);
         check_refused("tenant close acme --reason gone", ErrorKind::MissingRequiredArgument);
@@ -218,6 +249,11 @@ mod tests {
         check_refused("balance acme --timeout 18446744073709551615", ErrorKind::ValueValidation);
         check_refused("tenant move acme", ErrorKind::MissingRequiredArgument);
         check_refused("region drain us --to eu --stop", ErrorKind::ArgumentConflict);
+        check_refused("webhook add billing --to ftp://a.example", ErrorKind::ValueValidation);
+        check_refused(
+            "webhook discard billing acme~credits~7 --reason old",
+            ErrorKind::MissingRequiredArgument,
+        );
         check_refused("cluster transfer 0", ErrorKind::MissingRequiredArgument);
         check_refused("cluster set-voters 0", ErrorKind::MissingRequiredArgument);
         check_refused("cluster add-learner 0 +4", ErrorKind::ValueValidation);

@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::check_config;
 use crate::failure::CommandError;
 use crate::output::Output;
+use crate::read_model::{ReadModel, database};
 use crate::signals::StopSignals;
 
 /// Run one node of a cluster.
@@ -65,6 +66,17 @@ pub(crate) async fn run(args: Args, output: &Output) -> Result<(), CommandError>
         }
         // A long recovery must not make the process deaf. What was read so far is only read.
         () = signals.next() => return Ok(()),
+    };
+    let _read_model = match &config.postgres {
+        Some(postgres) => {
+            let (database, shards) = (database(postgres)?, (&*config.region, node.feeds()));
+            let started = ReadModel::start(&database, shards);
+            let read_model =
+                started.map_err(|error| CommandError::settings("the region".to_owned(), error))?;
+            node.attach_read_model(read_model.kept());
+            Some(read_model)
+        }
+        None => None,
     };
     output.answer(&Serving::at(addresses), Serving::text)?;
     until_stopped(&node, &mut signals, config.grace()).await

@@ -24,9 +24,14 @@ pub(crate) enum Logs {
 pub(crate) fn start(logs: Logs) -> Result<(), CommandError> {
     let default = match logs {
         // A heartbeat that does not come back in time is daily life between regions, and one that
-        // finds its group gone is how every shutdown ends.
-        Logs::Quiet => "warn,openraft=error,openraft::core::heartbeat=off",
-        Logs::Server => "info,openraft=warn,openraft::core::heartbeat=off",
+        // finds its group gone, as entries on their way do, is how every shutdown ends. A group that
+        // ends by itself is told of elsewhere.
+        Logs::Quiet => {
+            "warn,openraft=error,openraft::core::heartbeat=off,openraft::raft::stream_append=off"
+        }
+        Logs::Server => {
+            "info,openraft=warn,openraft::core::heartbeat=off,openraft::raft::stream_append=off"
+        }
     };
     let filter = match std::env::var(EnvFilter::DEFAULT_ENV) {
         Ok(directives) => EnvFilter::try_new(&directives)

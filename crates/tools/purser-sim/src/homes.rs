@@ -6,10 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
+use std::sync::Arc;
 
 use purser_ledger::{
     Account, AccountName, Booked, Command, Entry, Import, ImportPart, MoveStep, Operation, Outcome,
-    Stay, StepDown, Tail, TailPage, TakeHome, Unacknowledged, Way, codec,
+    Stay, StepDown, Tail, TailPage, TakeHome, Unacknowledged, Way,
 };
 use purser_placement::{
     Answer, Beginning, ChangeNumber, Command as PlacementCommand, Decided,
@@ -28,11 +29,12 @@ pub const HOMES: [&str; 3] = ["home", "spare", "third"];
 /// See the module's documentation.
 #[derive(Debug, Clone)]
 pub struct Homes {
-    placement: Placement,
+    /// Shared, like the groups: worlds are copied at every step of a search.
+    placement: Arc<Placement>,
     /// The region whose group [`World::home`] is.
     here: Region,
     /// The groups of the other regions that can be home.
-    groups: BTreeMap<Region, Site>,
+    groups: BTreeMap<Region, Arc<Site>>,
     /// What the standby has of home's group.
     replica: Option<Site>,
     /// Whether home waits for its standby, as far as home knows.
@@ -59,9 +61,9 @@ impl Homes {
             placement.apply_command(&PlacementCommand::SetRegion(command));
         }
         let mut homes = Self {
-            placement,
+            placement: Arc::new(placement),
             here: region(HOMES[0]),
-            groups: HOMES[1..].iter().map(|name| (region(name), Site::default())).collect(),
+            groups: HOMES[1..].iter().map(|name| (region(name), Arc::default())).collect(),
             replica: None,
             waits: false,
             unacknowledged: Unacknowledged::none(Sequence::ZERO, Credits::ZERO),
@@ -79,7 +81,7 @@ impl Homes {
         let tenant = account.tenant.clone();
         let requests = vec![Request { tenant, operation }];
         let Answer::Tenants(outcomes) =
-            self.placement.apply_command(&PlacementCommand::Tenants(requests))
+            Arc::make_mut(&mut self.placement).apply_command(&PlacementCommand::Tenants(requests))
         else {
             unreachable!("it was about a tenant")
         };
@@ -103,7 +105,7 @@ impl Homes {
 
     /// The groups of home and of all regions that can be home.
     pub(crate) fn groups(&self) -> impl Iterator<Item = &Site> {
-        self.groups.values()
+        self.groups.values().map(|group| &**group)
     }
 }
 
@@ -259,7 +261,7 @@ impl World {
         if is_lost && !self.step_down(to, now) {
             return false;
         }
-        let Some(group) = self.homes.groups.get_mut(&to) else { return false };
+        let Some(group) = self.homes.groups.get_mut(&to).map(Arc::make_mut) else { return false };
         // What came of a home that was lost since is of no use.
         group.step(&command, now).or_else(|_| group.step(&abandon, now)).is_ok()
     }
@@ -286,16 +288,16 @@ impl World {
         let head = Booked { sequence: head.sequence, hash: Some(head.hash) };
         let account = self.account.clone();
         let command = Command::TakeHome(TakeHome { account, home, epoch, way, head });
-        let Some(group) = self.homes.groups.get_mut(&home) else { return false };
+        let Some(group) = self.homes.groups.get_mut(&home).map(Arc::make_mut) else { return false };
         if group.step(&command, now).is_err() {
             return false;
         }
         // It may come again.
         assert_eq!(group.step(&command, now), Ok(MoveStep::AtHome { epoch }), "a repeat is done");
         let new = self.homes.groups.remove(&home).expect("it has just taken the step");
-        let old = std::mem::replace(&mut self.home, new);
+        let old = std::mem::replace(&mut self.home, Arc::unwrap_or_clone(new));
         let here = std::mem::replace(&mut self.homes.here, home);
-        self.homes.groups.insert(here, old);
+        self.homes.groups.insert(here, Arc::new(old));
         let account = self.home_account();
         let none = Unacknowledged::none(account.head().sequence, account.answer_limit());
         let lacked = std::mem::replace(&mut self.homes.unacknowledged, none);
@@ -313,7 +315,7 @@ impl World {
         let (home, epoch) = (self.placed().home, self.placed().epoch);
         let command = Command::StepDown(StepDown { account: self.account.clone(), home, epoch });
         self.homes.lost.remove(&at);
-        let group = self.homes.groups.get_mut(&at);
+        let group = self.homes.groups.get_mut(&at).map(Arc::make_mut);
         group.is_some_and(|group| group.step(&command, now).is_ok())
     }
 
@@ -339,8 +341,22 @@ impl World {
         Some(page)
     }
 
-    fn group(&self, of: Region) -> Option<&Site> {
-        if of == self.homes.here { Some(&self.home) } else { self.homes.groups.get(&of) }
+    /// Whether home waits for its standby, as far as home knows.
+    pub(crate) fn waits(&self) -> bool {
+        self.homes.waits
+    }
+
+    /// What the standby has of home's group.
+    pub(crate) fn replica(&self) -> Option<&Site> {
+        self.homes.replica.as_ref()
+    }
+
+    /// The group of a region that can be home.
+    pub(crate) fn group(&self, of: Region) -> Option<&Site> {
+        if of == self.homes.here {
+            return Some(&self.home);
+        }
+        self.homes.groups.get(&of).map(|group| &**group)
     }
 
     /// Placement hears that no tail of a region is left.
@@ -377,7 +393,7 @@ impl World {
     /// Proves the histories of all groups.
     pub fn audit(&self) -> Result<(), String> {
         let regions = self.regions.values().map(|region| &region.site);
-        let sites = self.homes.groups.values().chain([&self.home]).chain(regions);
+        let sites = self.homes.groups().chain([&self.home]).chain(regions);
         sites.map(Site::audit).try_for_each(|proved| proved.map_err(|finding| finding.to_string()))
     }
 
@@ -398,7 +414,7 @@ impl World {
         now: LogTime,
     ) -> Option<(Outcome, bool)> {
         let answers_anyway = self.breaks(Rule::AnswersWithinX);
-        let group = self.homes.groups.get_mut(&at)?;
+        let group = Arc::make_mut(self.homes.groups.get_mut(&at)?);
         let of = Of { account: &self.account, generation: Generation::HOME };
         let before = group.book(&self.account, Generation::HOME)?.head().sequence;
         let outcome = group.ask(of, item(operation, Some(key)), now);
@@ -418,7 +434,7 @@ impl World {
     /// A report reaches a lost home, which books it in vain.
     pub fn report_to_lost_home(&mut self, at: Region, report: purser_ledger::Report, now: LogTime) {
         let of = Of { account: &self.account, generation: Generation::HOME };
-        let Some(group) = self.homes.groups.get_mut(&at) else { return };
+        let Some(group) = self.homes.groups.get_mut(&at).map(Arc::make_mut) else { return };
         let Some(account) = group.book(&self.account, Generation::HOME) else { return };
         let before = account.head().sequence;
         group.ask(of, item(Operation::Settle(report), None), now);
@@ -459,37 +475,10 @@ impl World {
         }
     }
 
-    /// Hashes what decides about the home, without the numbers that things happened to get.
-    pub(crate) fn hash_homes(&self, hasher: &mut impl std::hash::Hasher) {
-        use std::hash::Hash;
-        let told = |account: &Account, after: Sequence, site: &Site| -> Vec<(&str, Vec<u8>)> {
-            let entries = entries_after(account, after, site);
-            entries.iter().map(|it| (it.fact.kind(), codec::encode(&it.moves))).collect()
-        };
-        let account = self.home_account();
-        let placed = TenantPlacement { change: ChangeNumber::NONE, ..self.placed().clone() };
-        (codec::encode(&placed), account.epoch(), self.homes.waits).hash(hasher);
-        let replica = self.homes.replica.as_ref();
-        let replica = replica.and_then(|site| site.book(&self.account, Generation::HOME));
-        let known = replica.map(|account| account.head().sequence).unwrap_or_default();
-        if replica.is_some() {
-            told(account, known, &self.home).hash(hasher);
-        }
-        for tail in account.tails() {
-            (tail.quarantine.get(), tail.counted.get(), tail.debited.get()).hash(hasher);
-            let lost = self.homes.groups.get(&tail.from);
-            let book = lost.and_then(|it| it.book(&self.account, Generation::HOME));
-            if let Some((book, site)) = book.zip(lost) {
-                told(book, tail.booked.sequence, site).hash(hasher);
-                codec::encode(book.balance()).hash(hasher);
-            }
-        }
-    }
-
     /// INV-16 over all groups: of those that would decide, each has an epoch of its own, and none a later
     /// one than Placement shows.
     pub(crate) fn check_homes(&self) -> Result<(), String> {
-        let sites = self.homes.groups.values().chain([&self.home]);
+        let sites = self.homes.groups().chain([&self.home]);
         let live = sites.filter_map(|site| site.book(&self.account, Generation::HOME));
         let mut epochs: Vec<_> = live.map(Account::epoch).collect();
         let count = epochs.len();

@@ -3,40 +3,50 @@
 //! The transitions are those of `purser-ledger`; what is made up here is which comes next, and the
 //! search tries all of it. Two worlds count as one if nothing that decides can tell them apart:
 //! figures, lots, holds, what is not booked yet, and what is on the wire; not hashes, places in a
-//! history, and the numbers that things happened to get.
+//! history, the numbers that things happened to get, and which region is which.
+//!
+//! Any message may be lost, come again and again, or come after what was sent later: what is on the
+//! wire stays there until it could change nothing any more, and makes room for another if that is sent.
 
+mod acts;
 mod face;
 mod losing;
+mod parts;
+mod rest;
 
-use purser_ledger::{
-    Account, Allocate, Authorize, BookPhase, Capture, Category, Charge, Confirm, Cover, Fact,
-    Grant, Hold, HoldKind, HoldNumber, HoldState, IfExpired, Item, Mode, OnExpiry, Operation,
-    Outcome, Policy, Reclaim, Refund, Release, Return, SetAllocation, TakeBack, Target,
-};
-use purser_types::{Credits, Generation, IdempotencyKey, LogTime, Owner, Region, Span};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use purser_ledger::{Account, Category, Grant, HoldNumber, OnExpiry, Operation, Policy};
+use purser_types::{Credits, LogTime, Owner, Region};
 use stateright::{Model, Property};
 
+use self::parts::{HomePart, Kept, RegionPart, Sent};
 use crate::broken::Rule;
-use crate::site::item;
-use crate::world::{Message, World};
+use crate::world::{Message, RegionWorld, World};
 
 /// How much may happen.
 #[derive(Debug, Clone)]
 pub struct Small {
-    /// The regions.
+    /// The regions: one or two.
     pub regions: &'static [&'static str],
     /// What the tenant was granted.
     pub credits: u64,
     /// How many calls clients make.
     pub calls: u8,
-    /// How many decisions home takes.
+    /// Whether clients also undo what was charged and take more than was held, and home also asks back,
+    /// forbids what it allowed, and ends allocations.
+    pub has_all_kinds: bool,
+    /// How many credits home sets aside, one at a time.
+    pub grants: u8,
+    /// How many other decisions home takes.
     pub orders: u8,
-    /// How many messages are on the wire at once.
+    /// How many messages are late at once. Others arrive when they are sent.
     pub wire: usize,
-    /// How many messages are delivered twice.
-    pub repeats: u8,
     /// What the regions may overspend when home allows it.
     pub overdraft: u64,
+    /// Whether home allows that with the first credit; otherwise it is a decision of its own.
+    pub overdraft_at_once: bool,
     /// What may be taken back without an operator's word.
     pub takeback_cap: u64,
     /// Whether an operator may take back beyond that.
@@ -45,19 +55,21 @@ pub struct Small {
     pub covers: Option<u64>,
     /// Whether it is also tried from everywhere that everything comes home.
     pub comes_home: bool,
-    /// Whether home takes calls and is lost, once, and what it may answer for on its own.
-    pub lost_home: Option<u64>,
+    /// Whether home takes calls and is lost, once, and what it may answer for on its own: any of these.
+    pub lost_home: &'static [u64],
     /// A rule that is broken on purpose, to see that it is missed.
     pub broken: Option<Rule>,
 }
 
-/// A world, what may still happen, and what clients were told.
+/// A world in parts, what may still happen, and what clients were told.
 #[derive(Debug, Clone)]
 pub struct State {
-    world: World,
+    home: Arc<HomePart>,
+    regions: [Arc<RegionPart>; 2],
+    wire: Vec<Arc<Sent>>,
     calls: u8,
+    grants: u8,
     orders: u8,
-    repeats: u8,
     /// What clients were told that they used.
     used: i64,
     /// What home took for calls whose answers it kept back, or that its successor may have lost.
@@ -81,7 +93,7 @@ impl std::hash::Hash for State {
 }
 
 /// What may come next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Home gives a region one more credit.
     Allocate(Region),
@@ -113,12 +125,16 @@ pub enum Action {
     Return(Owner),
     /// A region's leader follows its orders.
     Tend(Owner),
-    /// Home speaks.
+    /// Home speaks, and is heard at once.
+    Tell(Owner),
+    /// A region reports, and is heard at once.
+    Report(Owner),
+    /// Home speaks, and is heard later or never.
     SendVoucher(Owner),
-    /// A region reports.
+    /// A region reports, and is heard later or never.
     SendReport(Owner),
-    /// A message arrives, for the last time or not.
-    Deliver(usize, Copies),
+    /// A message arrives.
+    Deliver(usize),
     /// A message is lost.
     Lose(usize),
     /// A client authorizes one credit at home.
@@ -137,15 +153,6 @@ pub enum Action {
     HearOfLostHome,
 }
 
-/// Whether a delivered message may come again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Copies {
-    /// It may not.
-    Last,
-    /// It may.
-    More,
-}
-
 const NOW: LogTime = LogTime::ZERO;
 
 /// The property that something was overspent, which some models are to reach.
@@ -160,27 +167,55 @@ impl Small {
         regions: &["eu", "us"],
         credits: 3,
         calls: 2,
-        orders: 2,
+        has_all_kinds: true,
+        grants: 2,
+        orders: 1,
         wire: 1,
-        repeats: 1,
         overdraft: 0,
+        overdraft_at_once: false,
         takeback_cap: 0,
         is_forced: false,
         covers: None,
         comes_home: false,
-        lost_home: None,
+        lost_home: &[],
         broken: None,
     };
 
-    fn state(&self) -> State {
+    /// The same with all that can go wrong at once: an overdraft, a take-back, a home that is lost.
+    pub const EVERYTHING: Self = Self {
+        has_all_kinds: false,
+        overdraft: 1,
+        overdraft_at_once: true,
+        takeback_cap: 1,
+        comes_home: true,
+        lost_home: &[0, 1],
+        ..Self::TWO_REGIONS
+    };
+
+    /// The search over it.
+    ///
+    /// # Panics
+    ///
+    /// If it is about more than two regions.
+    pub fn search(self) -> Search {
+        let mut names: Vec<Region> =
+            self.regions.iter().map(|name| crate::homes::region(name)).collect();
+        // A world of one region has another in which nothing ever happens.
+        names.extend((names.len() == 1).then(|| crate::homes::region("nowhere")));
+        let names = names.try_into().expect("a search is about one or two regions");
+        Search { small: self, names, kept: Kept::default() }
+    }
+
+    /// A world in which nothing has happened but the grant. Home may answer for `alone` on its own.
+    fn world(&self, alone: u64) -> World {
         let on_expiry =
             if self.takeback_cap > 0 { OnExpiry::TakeBack } else { OnExpiry::default() };
         let takeback_cap = credits(self.takeback_cap);
-        let unacknowledged_max = credits(self.lost_home.unwrap_or_default());
+        let unacknowledged_max = credits(alone);
         let debt_limit = credits(self.covers.unwrap_or_default());
         let policy =
             Policy { debt_limit, takeback_cap, on_expiry, unacknowledged_max, ..Policy::default() };
-        let mut world = World::new(self.regions, policy);
+        let mut world = World::new(&[], policy);
         world.broken = self.broken;
         let grant = Grant {
             amount: credits(self.credits),
@@ -191,307 +226,220 @@ impl Small {
             source_ref: None,
         };
         world.at_home(Operation::Grant(grant), None, NOW);
-        if self.lost_home.is_some() {
+        if !self.lost_home.is_empty() {
             world.set_promotable(true);
         }
-        let (calls, orders, repeats) = (self.calls, self.orders, self.repeats);
-        let mut state = State { world, calls, orders, repeats, used: 0, untold: 0, face: 0 };
-        state.face = state.face();
-        state
+        world
+    }
+}
+
+/// Every history of a small world, and what was found out about its parts.
+#[derive(Debug)]
+pub struct Search {
+    small: Small,
+    names: [Region; 2],
+    kept: Kept,
+}
+
+impl Search {
+    /// How many homes, regions and messages there were, and how often a ledger was asked for one part
+    /// and for two.
+    pub fn counts(&self) -> [usize; 5] {
+        self.kept.counts()
     }
 
     fn orders(&self, state: &State, actions: &mut Vec<Action>) {
+        let account = state.home.world.home_account();
+        if state.grants > 0 && !account.balance().available.is_zero() {
+            let regions = self.names.iter().take(self.small.regions.len());
+            actions.extend(regions.map(|region| Action::Allocate(*region)));
+        }
         if state.orders == 0 {
             return;
         }
-        let account = state.world.home_account();
-        if !account.balance().available.is_zero() {
-            actions.extend(state.world.regions.keys().map(|region| Action::Allocate(*region)));
-        }
         for allocation in account.allocations() {
-            let owner = allocation.owner;
-            actions.extend([Action::Recall(owner), Action::End(owner), Action::TakeBack(owner)]);
-            if self.covers.is_some() {
-                actions.push(Action::Cover(owner));
+            let (owner, is_allowed) = (allocation.owner, !allocation.overdraft.is_zero());
+            actions.push(Action::TakeBack(owner));
+            if self.small.overdraft > 0 && (!is_allowed || self.small.has_all_kinds) {
+                actions.push(Action::Overdraft(owner, !is_allowed));
             }
-            if self.overdraft > 0 {
-                actions.push(Action::Overdraft(owner, allocation.overdraft.is_zero()));
+            if self.small.has_all_kinds {
+                actions.extend([Action::Recall(owner), Action::End(owner)]);
+            }
+            if self.small.covers.is_some() {
+                actions.push(Action::Cover(owner));
             }
         }
     }
 
-    fn calls(state: &State, actions: &mut Vec<Action>) {
-        for book in state.world.books().filter(|book| book.book_phase() == Some(BookPhase::Open)) {
-            let owner = book.owner();
-            if state.calls > 0 {
-                actions.extend([Action::Authorize(owner), Action::Charge(owner)]);
-                if oldest_hold(book).is_some() {
-                    actions.push(Action::Capture(owner));
-                    actions.push(Action::OverCapture(owner));
-                    actions.push(Action::Release(owner));
-                }
-                if last_charge(state, owner).is_some() {
-                    actions.extend([Action::Refund(owner), Action::Reclaim(owner)]);
-                }
-                if !book.balance().available.is_zero() {
-                    actions.push(Action::Return(owner));
-                }
-            }
+    fn calls(&self, state: &State, actions: &mut Vec<Action>) {
+        let books = state.regions.iter().flat_map(|region| &region.books);
+        for book in books.filter(|book| book.is_open) {
+            let owner = book.owner;
             actions.push(Action::Tend(owner));
+            if state.calls == 0 {
+                continue;
+            }
+            actions.extend([Action::Authorize(owner), Action::Charge(owner)]);
+            if book.oldest_hold.is_some() {
+                actions.extend([Action::Capture(owner), Action::Release(owner)]);
+            }
+            if !self.small.has_all_kinds {
+                continue;
+            }
+            if book.oldest_hold.is_some() {
+                actions.push(Action::OverCapture(owner));
+            }
+            if book.has_charge {
+                actions.extend([Action::Refund(owner), Action::Reclaim(owner)]);
+            }
+            if book.has_available {
+                actions.push(Action::Return(owner));
+            }
         }
     }
 
     fn messages(&self, state: &State, actions: &mut Vec<Action>) {
-        let wire = &state.world.wire;
-        if wire.len() < self.wire {
-            let account = state.world.home_account();
-            actions.extend(account.allocations().map(|found| Action::SendVoucher(found.owner)));
-            actions.extend(state.world.books().map(|book| Action::SendReport(book.owner())));
+        let account = state.home.world.home_account();
+        let has_room = state.wire.len() < self.small.wire;
+        for allocation in account.allocations() {
+            actions.push(Action::Tell(allocation.owner));
+            actions.extend(has_room.then_some(Action::SendVoucher(allocation.owner)));
         }
-        for place in 0..wire.len() {
-            actions.extend([Action::Deliver(place, Copies::Last), Action::Lose(place)]);
-            if state.repeats > 0 {
-                actions.push(Action::Deliver(place, Copies::More));
-            }
+        for book in state.regions.iter().flat_map(|region| &region.books) {
+            actions.push(Action::Report(book.owner));
+            actions.extend(has_room.then_some(Action::SendReport(book.owner)));
+        }
+        for place in 0..state.wire.len() {
+            actions.push(Action::Deliver(place));
+            // One that never arrives is as good as lost: it matters only to whom it leaves room.
+            actions.extend((!has_room).then_some(Action::Lose(place)));
         }
     }
 }
 
-impl Model for Small {
+impl Model for Search {
     type State = State;
     type Action = Action;
 
     fn init_states(&self) -> Vec<State> {
-        vec![self.state()]
+        let Small { calls, grants, orders, lost_home, .. } = self.small;
+        let each = if lost_home.is_empty() { &[0] } else { lost_home };
+        let begin = |alone: &u64| {
+            let home = self.home(self.small.world(*alone));
+            let regions = self.names.map(|name| self.kept.region(name, RegionWorld::default()));
+            let (wire, used, untold, face) = (Vec::new(), 0, 0, 0);
+            let state = State { home, regions, wire, calls, grants, orders, used, untold, face };
+            State { face: self.face(&state), ..state }
+        };
+        each.iter().map(begin).collect()
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
         self.orders(state, actions);
-        Self::calls(state, actions);
+        self.calls(state, actions);
         self.messages(state, actions);
-        if self.lost_home.is_some() {
+        if !self.small.lost_home.is_empty() {
             state.losing(actions);
         }
     }
 
     fn next_state(&self, before: &State, action: Action) -> Option<State> {
-        let mut state = before.clone();
-        state.act(self, action)?;
-        state.face = state.face();
+        let mut state = self.act(before, action)?;
+        self.drop_dead_messages(&mut state);
+        state.face = self.face(&state);
         (state.face != before.face).then_some(state)
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
             Property::always("the bound stays within its ceiling", |_: &Self, state: &State| {
-                state.world.check_bound().is_ok()
+                state.home.world.check_bound().is_ok()
             }),
-            Property::always(BOOKED_ONCE, |_: &Self, state: &State| state.is_booked_once()),
-            Property::always("nothing is stranded at rest", |model: &Self, state: &State| {
-                !model.comes_home || state.comes_home()
+            Property::always(BOOKED_ONCE, |search: &Self, state: &State| {
+                search.is_booked_once(state)
+            }),
+            Property::always("nothing is stranded at rest", |search: &Self, state: &State| {
+                !search.small.comes_home || search.everything_comes_home(state)
             }),
             Property::sometimes(OVERSPENT, |_: &Self, state: &State| {
-                !state.world.home_account().bound().realised.is_zero()
+                !state.home.world.home_account().bound().realised.is_zero()
             }),
         ]
     }
 }
 
-impl State {
-    /// Does it, if there is anything to do.
-    fn act(&mut self, model: &Small, action: Action) -> Option<()> {
-        match action {
-            Action::Allocate(region) => {
-                self.order(Operation::Allocate(Allocate::new(region, credits(1))))
-            }
-            Action::Recall(owner) => self.set(owner, |change| change.keep = Some(Credits::ZERO)),
-            Action::Overdraft(owner, is_allowed) => {
-                let overdraft = if is_allowed { credits(model.overdraft) } else { Credits::ZERO };
-                self.set(owner, |change| change.overdraft = Some(overdraft))
-            }
-            Action::End(owner) => self.set(owner, |change| change.mode = Some(Mode::Ending)),
-            Action::TakeBack(owner) => {
-                let sequence = self.world.home_account().head().sequence;
-                let forced = model.is_forced.then_some(Confirm(sequence));
-                self.order(Operation::TakeBack(TakeBack { owner, forced }))
-            }
-            Action::Cover(owner) => {
-                let asked = self.over_capture(owner)?;
-                self.order(Operation::Cover(Cover::of(owner, &asked, credits(1))?))
-            }
-            Action::Tend(owner) => {
-                self.world.tend(owner, NOW);
-                Some(())
-            }
-            Action::SendVoucher(owner) => self.send(self.world.voucher(owner)?),
-            Action::SendReport(owner) => self.send(self.world.report(owner)?),
-            Action::Deliver(place, copies) => self.deliver(place, copies),
-            Action::Lose(place) => {
-                self.world.wire.remove(place);
-                Some(())
-            }
-            Action::HomeAuthorize
-            | Action::HomeCharge
-            | Action::HomeCapture
-            | Action::LostCharge
-            | Action::Replicate
-            | Action::FailOver
-            | Action::HearOfLostHome => self.act_about_home(action),
-            call => self.call(call),
+impl Search {
+    fn home(&self, world: World) -> Arc<HomePart> {
+        self.kept.home(world, &self.names, self.small.has_all_kinds)
+    }
+
+    /// A number that is the same for states of which nothing can tell the difference.
+    fn face(&self, state: &State) -> u128 {
+        let mut sides = [(0, Vec::new()), (0, Vec::new())];
+        for (place, region) in state.regions.iter().enumerate() {
+            let known = state.home.sides[place];
+            let side = self.kept.faces.get((known, region.number), || {
+                face::of_side(&state.home, region, self.small.has_all_kinds)
+            });
+            let sent = state.wire.iter().filter(|sent| sent.owner.region == region.name);
+            let mut sent: Vec<u128> =
+                sent.map(|sent| self.message_face(&state.home, sent)).collect();
+            sent.sort_unstable();
+            sides[place] = (side, sent);
         }
+        // Which region is which decides nothing.
+        sides.sort_unstable();
+        let left = (state.calls, state.grants, state.orders);
+        face::number(&(left, state.used, state.untold, state.home.face, sides))
     }
 
-    fn order(&mut self, operation: Operation) -> Option<()> {
-        self.orders = self.orders.checked_sub(1)?;
-        self.world.at_home(operation, None, NOW).result.ok().map(|_| ())
+    fn message_face(&self, home: &HomePart, sent: &Sent) -> u128 {
+        let known = home.sides[self.place(sent.owner)];
+        let find = || face::of_message(home, sent);
+        self.kept.message_faces.get((known, sent.number), find)
     }
 
-    fn set(&mut self, owner: Owner, change: impl FnOnce(&mut SetAllocation)) -> Option<()> {
-        let mut asked = SetAllocation::of(owner);
-        change(&mut asked);
-        self.order(Operation::SetAllocation(asked))
-    }
-
-    fn send(&mut self, message: Message) -> Option<()> {
-        if self.world.wire.contains(&message) {
-            return None;
+    /// Takes off the wire what can change nothing any more, now or later, and what says the same as another.
+    fn drop_dead_messages(&self, state: &mut State) {
+        // Whoever breaks a rule may take an old message for a new one.
+        if self.small.broken.is_some() {
+            return;
         }
-        self.world.wire.push(message);
-        Some(())
-    }
-
-    fn deliver(&mut self, place: usize, copies: Copies) -> Option<()> {
-        let message = self.world.wire.get(place)?.clone();
-        match copies {
-            Copies::Last => drop(self.world.wire.remove(place)),
-            Copies::More => self.repeats = self.repeats.checked_sub(1)?,
-        }
-        self.world.deliver(&message, NOW);
-        Some(())
-    }
-
-    fn call(&mut self, action: Action) -> Option<()> {
-        self.calls = self.calls.checked_sub(1)?;
-        let (owner, asked) = match action {
-            Action::OverCapture(owner) => (owner, self.over_capture(owner)?),
-            action => {
-                let (owner, operation) = self.operation(action)?;
-                (owner, item(operation, None))
-            }
-        };
-        let Outcome { result, .. } = self.world.ask_region(owner, asked, NOW)?;
-        let entry = result.ok()?.entry;
-        for step in &entry.moves {
-            if step.to == purser_ledger::Bucket::Used {
-                self.used = self.used.checked_add_unsigned(step.amount.get())?;
-            }
-        }
-        if let Fact::RefundPromised { amount, .. } = &entry.fact {
-            self.used = self.used.checked_sub_unsigned(amount.get())?;
-        }
-        Some(())
-    }
-
-    fn operation(&self, action: Action) -> Option<(Owner, Operation)> {
-        let hold_of = |owner| oldest_hold(self.world.book(owner)?);
-        Some(match action {
-            Action::Authorize(owner) => {
-                let (amount, ttl) = (credits(1), Span::from_days(1));
-                (owner, Operation::Authorize(Authorize { amount, ttl, reference: None }))
-            }
-            Action::Charge(owner) => {
-                let charge = Charge { amount: credits(1), allow_debt: false, reference: None };
-                (owner, Operation::Charge(charge))
-            }
-            Action::Capture(owner) => (owner, capture(hold_of(owner)?, None)),
-            Action::Release(owner) => {
-                (owner, Operation::Release(Release { hold: hold_of(owner)?, away: None }))
-            }
-            Action::Refund(owner) => {
-                let target = target_of(&last_charge(self, owner)?);
-                (owner, Operation::Refund(Refund { target, amount: None, away: None }))
-            }
-            Action::Reclaim(owner) => {
-                let target = target_of(&last_charge(self, owner)?);
-                (owner, Operation::Reclaim(Reclaim { target, away: None }))
-            }
-            Action::Return(owner) => {
-                let available = self.world.book(owner)?.balance().available;
-                let keep = available.checked_sub(credits(1))?;
-                (owner, Operation::Return(Return::free(keep, 0)))
-            }
-            _ => return None,
-        })
-    }
-
-    /// The oldest hold's over-capture, under a key of its own: so that home can cover it.
-    fn over_capture(&self, owner: Owner) -> Option<Item> {
-        let hold = oldest_hold(self.world.book(owner)?)?;
-        let key = IdempotencyKey::parse(&format!("hold {}", hold.0.0)).ok()?;
-        Some(item(capture(hold, Some(credits(2))), Some(key)))
-    }
-
-    /// If all were booked now, home would say what clients were told, and no more would be overspent
-    /// than the bound says.
-    fn is_booked_once(&self) -> bool {
-        let all = self.world.as_if_all_were_booked(NOW);
-        if self.world.check_overspend(&all).is_err() {
-            return false;
-        }
-        let account = all.book(&self.world.account, Generation::HOME);
-        let (least, most) = (self.used, self.used + self.untold);
-        let used = account.and_then(|account| i64::try_from(account.balance().used.get()).ok());
-        used.is_some_and(|used| least <= used && used <= most)
-    }
-
-    /// If the faults stopped here, everything would come home.
-    fn comes_home(&self) -> bool {
-        let mut world = self.world.clone();
-        world.set_promotable(false);
-        // One voucher, one return, one report and one end for each generation, and one to spare.
-        for _ in 0..6 {
-            let owners: Vec<Owner> =
-                world.home_account().allocations().map(|found| found.owner).collect();
-            for owner in owners {
-                world.bring_home(owner, NOW);
-            }
-        }
-        world.home_account().allocations().next().is_none()
-            && world.home_account().balance().allocated.is_empty()
+        let State { home, regions, wire, .. } = state;
+        let mut said = BTreeSet::new();
+        wire.retain(|sent| {
+            let mut is_new = || said.insert((sent.owner, self.message_face(home, sent)));
+            !is_dead(sent, home, regions) && is_new()
+        });
     }
 }
 
-/// The last capture of a hold. Whether debt is allowed matters to home alone.
-fn capture(hold: HoldNumber, amount: Option<Credits>) -> Operation {
-    Operation::Capture(Capture {
-        hold,
-        amount,
-        is_final: true,
-        allow_debt: true,
-        if_expired: IfExpired::Refuse,
-        away: None,
-    })
+/// Whether a message can change nothing any more. A voucher that is not newer than what its book has
+/// taken up, or whose book has ended: neither is ever undone. A report of which home, and a standby that
+/// may take over, have booked all.
+fn is_dead(sent: &Sent, home: &HomePart, regions: &[Arc<RegionPart>; 2]) -> bool {
+    match &sent.message {
+        Message::Voucher(voucher) => {
+            let mut books = regions.iter().filter_map(|region| region.book(sent.owner));
+            books.next().is_some_and(|book| !book.is_open || voucher.number <= book.heard)
+        }
+        Message::Report(report) => {
+            let has_booked = |account: &Account| {
+                let known = account.allocations().find(|known| known.owner == sent.owner);
+                known.map_or_else(
+                    || account.has_closed(sent.owner),
+                    |it| it.booked.sequence >= sent.last,
+                )
+            };
+            !report.is_sealed && face::accounts(&home.world).all(|(account, _)| has_booked(account))
+        }
+    }
 }
 
 /// The oldest hold that has not ended.
 fn oldest_hold(book: &Account) -> Option<HoldNumber> {
     book.holds_from(std::ops::Bound::Unbounded).next().map(|hold| hold.number)
-}
-
-/// The charge, or captured hold, that was last heard of.
-fn last_charge(state: &State, owner: Owner) -> Option<Hold> {
-    let region = state.world.regions.get(&owner.region)?;
-    let book = region.site.book(&state.world.account, owner.generation)?;
-    let mut entries = book.entries_back_from(book.head().sequence, region.site.history()).ok()?;
-    let is_captured = |hold: &Hold| hold.state == HoldState::Captured;
-    entries.find_map(|hashed| hashed.ok()?.entry.fact.into_hold().filter(is_captured))
-}
-
-fn target_of(hold: &Hold) -> Target {
-    match hold.kind {
-        HoldKind::Charge => Target::Charge(hold.number),
-        HoldKind::Hold => Target::Hold(hold.number),
-    }
 }
 
 fn credits(amount: u64) -> Credits {

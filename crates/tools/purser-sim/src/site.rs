@@ -57,6 +57,13 @@ impl HistoryReader for SharedHistory {
     }
 }
 
+impl SharedHistory {
+    /// All records, in the order in which they were appended; each stands where its place in here is.
+    pub fn records(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.iter().map(|record| &**record)
+    }
+}
+
 impl History for SharedHistory {
     fn append(&mut self, record: &[u8]) -> Position {
         let position = Position(u64::try_from(self.0.len()).unwrap_or(u64::MAX));

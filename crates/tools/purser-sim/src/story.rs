@@ -48,8 +48,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Three regions on a bad network, with groups that crash; nothing is overdrawn, taken back or rolled back, so nothing may
-    /// ever be overspent.
+    /// Three regions on a bad network, with groups that crash; nothing is overdrawn, taken back or rolled
+    /// back, so nothing may ever be overspent.
     pub const CALM: Self = Self {
         regions: &["ap", "eu", "us"],
         steps: 400,
@@ -62,14 +62,9 @@ impl Plan {
         broken: None,
     };
 
-    /// Everything else that can go wrong does.
-    pub const WILD: Self = Self {
-        takeback_cap: 30,
-        overdraft_max: 25,
-        has_crashes: false,
-        has_rollbacks: true,
-        ..Self::CALM
-    };
+    /// Everything that can go wrong does.
+    pub const WILD: Self =
+        Self { takeback_cap: 30, overdraft_max: 25, has_rollbacks: true, ..Self::CALM };
 
     /// The home moves and is lost; all that is answered waits for the standby.
     pub const MOVING: Self = Self { has_moves: true, ..Self::CALM };
@@ -205,6 +200,16 @@ pub fn tell(seed: u64, plan: &Plan) -> Result<Tale, Wrong> {
 
 /// Tells a history, and each thing that happens to whoever listens.
 pub fn tell_aloud(seed: u64, plan: &Plan, listener: Option<Listener>) -> Result<Tale, Wrong> {
+    let story = live_through(seed, plan, listener)?;
+    Ok(Tale { digest: story.world.digest(), counts: story.counts })
+}
+
+/// The world that a history leads to: for whoever looks at what its ledgers have written.
+pub fn world_after(seed: u64, plan: &Plan) -> Result<World, Wrong> {
+    live_through(seed, plan, None).map(|story| story.world)
+}
+
+fn live_through(seed: u64, plan: &Plan, listener: Option<Listener>) -> Result<Story, Wrong> {
     let mut story = Story::begin(seed, plan);
     story.listener = listener;
     for step in 0..plan.steps {
@@ -217,7 +222,7 @@ pub fn tell_aloud(seed: u64, plan: &Plan, listener: Option<Listener>) -> Result<
         checked.map_err(|detail| Wrong { seed, step, detail })?;
     }
     story.end().map_err(|detail| Wrong { seed, step: plan.steps, detail })?;
-    Ok(Tale { digest: story.world.digest(), counts: story.counts })
+    Ok(story)
 }
 
 impl Story {

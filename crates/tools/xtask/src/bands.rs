@@ -40,6 +40,11 @@ const CRATES: &[Crate] = &[
         may_use: &["purser-types", "purser-api"],
     },
     Crate {
+        name: "purser-postgres",
+        folder: "crates/server/purser-postgres",
+        may_use: &["purser-types", "purser-ledger"],
+    },
+    Crate {
         name: "purser-node",
         folder: "crates/server/purser-node",
         may_use: &[
@@ -61,6 +66,7 @@ const CRATES: &[Crate] = &[
             "purser-api",
             "purser-client",
             "purser-node",
+            "purser-postgres",
         ],
     },
     Crate {
@@ -91,10 +97,15 @@ const CRATES: &[Crate] = &[
 /// Crates of others that the core may use. Everything in them is pure computation.
 const CORE_MAY_USE: &[&str] = &["minicbor", "sha2", "thiserror"];
 
-/// Crates of others that only some of ours may use: consensus is one crate's secret, and what
-/// describes the HTTP contract serves none of it.
-const RESTRICTED: &[(&str, &[&str])] =
-    &[("openraft", &["purser-raft"]), ("axum", &["purser-node", "purser-tests"])];
+/// Crates of others that only some of ours may use: consensus is one crate's secret, SQL another's, and
+/// what describes the HTTP contract serves none of it.
+const RESTRICTED: &[(&str, &[&str])] = &[
+    ("openraft", &["purser-raft"]),
+    ("axum", &["purser-node", "purser-tests"]),
+    ("tokio-postgres", &["purser-postgres"]),
+    ("deadpool-postgres", &["purser-postgres"]),
+    ("refinery", &["purser-postgres"]),
+];
 
 /// Compares `cargo metadata` with the tables above; one line for each difference.
 pub(crate) fn check(metadata: &Value) -> Vec<String> {

@@ -9,6 +9,7 @@
 //!  tidy ─▶ tree, rust_source     what the tree says about itself
 //!  bands                         which crate may depend on which
 //!  deny ─▶ license, advisories   what may be depended on at all
+//!  webhooks                      whether others can verify what a node sends
 //! ```
 
 #![expect(
@@ -29,6 +30,7 @@ mod steps;
 mod test_run;
 mod tidy;
 mod tree;
+mod webhooks;
 mod workspace;
 
 use std::process::ExitCode;

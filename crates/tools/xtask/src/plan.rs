@@ -5,7 +5,7 @@
 use crate::needs::{self, Component};
 use crate::steps::{Outcome, Step, StepError};
 use crate::workspace::{Workspace, run};
-use crate::{advisories, deny, test_run, tidy};
+use crate::{advisories, deny, test_run, tidy, webhooks};
 
 /// A command of this tool.
 #[derive(Debug)]
@@ -21,22 +21,25 @@ const FORMATTING: Step = Step { name: "formatting", run: check_formatting };
 const CLIPPY: Step = Step { name: "clippy", run: check_clippy };
 const TIDY: Step = Step { name: "tidy", run: tidy::run };
 const DOCUMENTATION: Step = Step { name: "documentation", run: check_documentation };
+const POSTGRES: Step = Step { name: "PostgreSQL", run: needs::postgres };
 const TESTS: Step = Step { name: "tests", run: test_run::run_tests };
 const DOCTESTS: Step = Step { name: "doctests", run: test_run::run_doctests };
+const MODEL: Step = Step { name: "model", run: search_model };
 const DEPENDENCIES: Step = Step { name: "dependencies", run: deny::run };
 const ADVISORIES: Step = Step { name: "advisories", run: advisories::run };
+const WEBHOOKS: Step = Step { name: "webhooks", run: webhooks::run_official };
 
 /// Every command.
 pub(crate) const COMMANDS: &[Command] = &[
     Command {
         name: "test",
         about: "run every test; the last line is the test runner's",
-        steps: &[TESTS, DOCTESTS],
+        steps: &[POSTGRES, TESTS, DOCTESTS],
     },
     Command {
         name: "verify",
         about: "all that must hold before a change is handed in; changes nothing",
-        steps: &[FORMATTING, CLIPPY, TIDY, DOCUMENTATION, TESTS, DOCTESTS],
+        steps: &[FORMATTING, CLIPPY, TIDY, DOCUMENTATION, POSTGRES, TESTS, DOCTESTS],
     },
     Command {
         name: "fix",
@@ -57,9 +60,14 @@ pub(crate) const COMMANDS: &[Command] = &[
         steps: &[DEPENDENCIES, ADVISORIES],
     },
     Command {
+        name: "webhooks",
+        about: "have the official library of Standard Webhooks verify what a node sends",
+        steps: &[WEBHOOKS],
+    },
+    Command {
         name: "ci",
         about: "what continuous integration checks beyond `test`; tidy runs as one of the tests",
-        steps: &[FORMATTING, CLIPPY, DOCUMENTATION, DEPENDENCIES, ADVISORIES],
+        steps: &[FORMATTING, CLIPPY, DOCUMENTATION, DEPENDENCIES, ADVISORIES, MODEL, WEBHOOKS],
     },
 ];
 
@@ -88,6 +96,14 @@ fn check_clippy(workspace: &Workspace) -> Result<Outcome, StepError> {
 fn check_documentation(workspace: &Workspace) -> Result<Outcome, StepError> {
     let mut command = workspace.cargo(&["doc", "--workspace", "--no-deps"]);
     run(command.env("RUSTDOCFLAGS", "--deny warnings"))?;
+    Ok(Outcome::Passed)
+}
+
+/// Every history of a world in which everything can go wrong: minutes, so it is none of the tests.
+fn search_model(workspace: &Workspace) -> Result<Outcome, StepError> {
+    // That profile optimizes the ledger and the search.
+    let options = ["run", "--profile", "test", "--package", "purser-sim", "--", "--model"];
+    run(workspace.cargo(&options).arg("everything"))?;
     Ok(Outcome::Passed)
 }
 

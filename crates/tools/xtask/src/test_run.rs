@@ -16,15 +16,22 @@ const TARGETS: [&str; 4] = ["--workspace", "--lib", "--bins", "--tests"];
 pub(crate) fn run_tests(workspace: &Workspace) -> Result<Outcome, StepError> {
     // Test runners build test programs, but not the binary that process tests start.
     crate::workspace::run(workspace.cargo(&["build", "--profile", "test"]).args(TARGETS))?;
+    let (package, program) = needs::POSTGRES_TESTS;
     if needs::has_subcommand(workspace, "nextest") {
-        return watch(
-            workspace.cargo(&["nextest", "run", "--no-fail-fast"]).args(TARGETS),
-            Closing::Nextest(None),
-        );
+        let mut command = workspace.cargo(&["nextest", "run", "--no-fail-fast"]);
+        command.args(TARGETS);
+        if !needs::has_postgres() {
+            command.args(["-E", &format!("not binary_id({package}::{program})")]);
+        }
+        return watch(&mut command, Closing::Nextest(None));
     }
     println!("cargo-nextest is not installed; plain cargo runs the same tests, only slower");
     let mut command = workspace.cargo(&["test", "--no-fail-fast"]);
-    watch(command.args(TARGETS), Closing::Cargo(None))
+    command.args(TARGETS);
+    if !needs::has_postgres() {
+        command.args(["--exclude", package]);
+    }
+    watch(&mut command, Closing::Cargo(None))
 }
 
 /// Runs the examples in the documentation.

@@ -24,14 +24,15 @@ impl Account {
                 home: asked.home,
                 policy: asked.policy.clone(),
                 opened_at: now,
+                shorter_age: None,
             },
         }))
     }
 
     /// Changes what the operator named of the policy. Never refused.
-    pub(super) fn decide_set_policy(&self, asked: &PolicyChange) -> Draft {
+    pub(super) fn decide_set_policy(&self, asked: &PolicyChange, now: LogTime) -> Draft {
         let policy = self.standing.policy.changed(asked);
-        Draft::still(Fact::PolicySet(self.standing.under(policy)))
+        Draft::still(Fact::PolicySet(self.standing.under(policy, now)))
     }
 
     /// Stops new authorizes and charges. Refuses: frozen already.
@@ -54,17 +55,19 @@ impl Account {
         }
     }
 
-    /// Closes the account for good. Refuses: holds or debt; the account has changed since the
+    /// Closes the account for good. Refuses: holds, jobs or debt; the account has changed since the
     /// operator looked.
     pub(super) fn decide_close(&self, asked: &Close) -> Result<Draft, Rejection> {
         let home = self.home_side()?;
         let (allocations, tails) = (home.allocations.len(), home.tails.len());
-        let is_whole = allocations == 0 && tails == 0;
+        let jobs = self.jobs_count();
+        let is_whole = allocations == 0 && tails == 0 && jobs == 0;
         if !self.holds.is_empty() || !self.balance.debt.is_zero() || !is_whole {
             let count = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);
             let (holds, debt) = (count(self.holds.len()), self.balance.debt);
             let (allocations, tails) = (count(allocations), count(tails));
-            return Err(Rejection::CloseBlocked { holds, debt, allocations, tails });
+            let jobs = count(jobs);
+            return Err(Rejection::CloseBlocked { holds, debt, allocations, tails, jobs });
         }
         self.refuse_stale(asked.confirm)?;
         Ok(Draft::still(Fact::Closed(self.standing.becoming(AccountStatus::Closed))))

@@ -59,6 +59,16 @@ fn target_of(operation: &Operation) -> Option<Target> {
         | Operation::Freeze
         | Operation::Unfreeze
         | Operation::Close(_)
+        | Operation::CreateJob(_)
+        | Operation::ReportOutcome(_)
+        | Operation::RenewJob(_)
+        | Operation::RedriveJob(_)
+        | Operation::DiscardJob(_)
+        | Operation::RecordEvent(_)
+        | Operation::ResolveEvent(_)
+        | Operation::DiscardEvent(_)
+        | Operation::SetBudget(_)
+        | Operation::RemoveBudget(_)
         | Operation::Allocate(_)
         | Operation::SetAllocation(_)
         | Operation::Settle(_)

@@ -143,7 +143,7 @@ impl Account {
 
     /// How an item is refused for want of credits, with what its leader has found out: a region that home
     /// does not help refuses as home would. Any other refusal as it is.
-    pub(super) fn refusal_of(&self, item: &Item, refusal: Rejection) -> Rejection {
+    pub(crate) fn refusal_of(&self, item: &Item, refusal: Rejection) -> Rejection {
         match (&refusal, &item.shortage) {
             (Rejection::RightExhausted { .. }, Some(Shortage::NotCovered(by_home))) => {
                 (**by_home).clone()

@@ -3,6 +3,10 @@
 //! Before every command and every read, whatever is due takes effect in the order of the instants
 //! at which it was due, as if a sweeper had run at each of them. At one instant: holds end, lots
 //! expire, lots become effective, debt is repaid. So no answer depends on when a sweeper runs.
+//!
+//! Not in a region's book that has ended. A sealed one does not know what was spent from it in the past
+//! that it has lost (R9): what it gave back might be that, and home would book it twice. So it is
+//! sealed as it stands, and stays so.
 
 use purser_types::{Credits, HistoryError, HistoryReader, LogTime, Sequence};
 
@@ -11,6 +15,7 @@ use crate::command::{HoldNumber, LotNumber};
 use crate::entry::{Bucket, Fact, Move};
 use crate::hold::{Hold, HoldState, Source, Spend};
 use crate::lot::{Lot, LotPhase, LotTerms};
+use crate::region::BookPhase;
 
 /// Something that will happen by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,13 +39,15 @@ impl Account {
         if self.stopped().is_some() {
             return None;
         }
-        let event = self.agenda.first().map(|(due, ())| due.at);
+        let event = self.first_event();
         let home = self.home_side().ok();
         let away = home.and_then(|home| home.away.next_forget());
         let duplicates = home.and_then(|home| home.duplicates.next_forget());
         let requests = home.and_then(|home| home.requests.next_forget());
         let decided = home.and_then(|home| home.decided.next_forget());
-        let own = [self.keys.next_forget(), self.ended.next_forget()];
+        let jobs = self.jobs().ended.next_forget();
+        let events = self.events().next_forget();
+        let own = [self.keys.next_forget(), self.ended.next_forget(), jobs, events];
         let forgets = own.into_iter().chain([away, duplicates, requests, decided]);
         forgets.chain([event]).flatten().min()
     }
@@ -66,6 +73,12 @@ impl Account {
     pub(crate) fn forget(&mut self, now: LogTime) {
         self.keys.forget(now);
         self.ended.forget(now);
+        if let Some(jobs) = &mut self.jobs {
+            jobs.ended.forget(now);
+        }
+        if let Some(events) = &mut self.events {
+            events.forget(now);
+        }
         if let Side::Home(Some(home)) = &mut self.side {
             home.away.forget(now);
             home.duplicates.forget(now);
@@ -76,7 +89,13 @@ impl Account {
 
     /// The instant of the next event that is due at `now`.
     pub(crate) fn next_event(&self, now: LogTime) -> Option<LogTime> {
-        self.agenda.first().map(|(due, ())| due.at).filter(|at| *at <= now)
+        self.first_event().filter(|at| *at <= now)
+    }
+
+    /// The instant of the next event, however far off; nothing in a region's book that has ended.
+    fn first_event(&self) -> Option<LogTime> {
+        let goes_on = self.book_phase().is_none_or(|phase| phase == BookPhase::Open);
+        self.agenda.first().map(|(due, ())| due.at).filter(|_| goes_on)
     }
 
     fn due_draft(&self, event: DueEvent) -> Draft {

@@ -41,7 +41,11 @@ impl Account {
         for step in &entry.moves {
             self.evolve_lot(step);
         }
+        if let Some((number, phase)) = entry.fact.new_phase() {
+            self.enter_phase(number, phase);
+        }
         self.evolve_fact(entry, position);
+        self.evolve_caps(entry);
         self.balance = entry.balance.clone();
         self.head = Head { sequence: entry.sequence, hash, position: Some(position) };
         if entry.sequence.0.is_multiple_of(MARK_EVERY) {
@@ -67,10 +71,12 @@ impl Account {
                 self.standing = standing.clone();
                 self.renew_vouchers();
             }
-            Fact::LotEffective(number) => self.enter_phase(*number, LotPhase::Active),
-            Fact::LotExpired(number) => self.enter_phase(*number, LotPhase::Expired),
-            Fact::Voided { number, .. } => self.enter_phase(*number, LotPhase::Voided),
-            Fact::Granted(_) | Fact::AdjustedUp(_) | Fact::AdjustedDown => (),
+            Fact::LotEffective(_)
+            | Fact::LotExpired(_)
+            | Fact::Voided { .. }
+            | Fact::Granted(_)
+            | Fact::AdjustedUp(_)
+            | Fact::AdjustedDown => (),
             Fact::Allocated(allocation)
             | Fact::AllocationSet(allocation)
             | Fact::TakenBack(allocation)
@@ -104,11 +110,23 @@ impl Account {
             | Fact::RefundPromised { hold, .. }
             | Fact::Reclaimed(hold)
             | Fact::DebtRepaid(hold) => self.evolve_hold_or_away(hold, entry, position),
+            Fact::JobCreated(change) | Fact::JobOutcome(change) | Fact::JobDiscarded(change) => {
+                self.evolve_hold(&change.hold, entry, position);
+                self.evolve_job(&change.job, entry, position);
+            }
+            Fact::JobLeased(job) | Fact::JobRenewed(job) | Fact::JobRedriven(job) => {
+                self.evolve_job(job, entry, position);
+            }
+            Fact::EventApplied(change) => self.evolve_event(change, entry, position),
+            Fact::EventParked(parked) => self.evolve_parked(parked, entry, position),
+            Fact::EventDiscarded(parked) => self.evolve_discarded(parked, entry, position),
+            Fact::BudgetSet(budget) => self.evolve_budget(budget),
+            Fact::BudgetRemoved(budget) => self.evolve_budget_removed(budget),
         }
     }
 
     /// A hold of this book, or a region's, of which the region's own book does not know what happens here.
-    fn evolve_hold_or_away(&mut self, hold: &Hold, entry: &Entry, position: Position) {
+    pub(crate) fn evolve_hold_or_away(&mut self, hold: &Hold, entry: &Entry, position: Position) {
         if hold.allocation == Sequence::ZERO {
             return self.evolve_hold(hold, entry, position);
         }
@@ -138,7 +156,7 @@ impl Account {
         let Some(number) = step.lot else { return };
         let lot = self.lots.get_mut(&number).expect("INV-9: moves name known lots");
         let was_drawable = lot.is_drawable();
-        if step.from == Bucket::Granted && step.to == Bucket::Available {
+        if step.takes_effect() {
             lot.phase = LotPhase::Active;
             self.agenda.remove(&effective(number, &lot.terms));
         }
@@ -177,6 +195,7 @@ impl Account {
             let retention = self.standing.policy.record_retention;
             self.ended.insert(hold.number, position, entry.log_time, retention);
         }
+        self.evolve_hold_of_job(hold.number, position);
         let ended = hold.state != HoldState::Active;
         let key = HoldKey::own(hold.number);
         if ended && owes(&hold.spent) {

@@ -12,13 +12,14 @@ use crate::rejection::Rejection;
 use crate::standing::AccountStatus;
 
 impl Account {
-    /// A hold, if that much is available. Refuses: frozen; too few credits.
-    pub(super) fn decide_authorize(
+    /// A hold, if that much is available. Refuses: frozen; a budget with too little left; too few credits.
+    pub(crate) fn decide_authorize(
         &self,
         asked: &Authorize,
         now: LogTime,
     ) -> Result<Draft, Rejection> {
         self.refuse_if_frozen()?;
+        let caps = self.caps_for(&asked.budgets, asked.amount, now)?;
         let pins = self.plan_all(asked.amount)?;
         refuse_if_scattered(pins.len())?;
         let pin = |portion: &Portion| {
@@ -31,14 +32,15 @@ impl Account {
             held: asked.amount,
             state: HoldState::Active,
             expires_at: now.saturating_add(asked.ttl),
+            caps,
             ..self.new_hold(HoldKind::Hold, asked.amount, now, asked.reference.clone())
         };
         Ok(Draft { fact: Fact::Authorized(hold), moves })
     }
 
-    /// Takes part or all of a hold. Refuses: no such hold; ended before; too few credits for the
-    /// part above the hold.
-    pub(super) fn decide_capture(
+    /// Takes part or all of a hold. Refuses: no such hold; ended before; for the part above the hold: a
+    /// budget with too little left, and too few credits.
+    pub(crate) fn decide_capture(
         &self,
         asked: &Capture,
         hold: Option<Hold>,
@@ -66,6 +68,7 @@ impl Account {
         }
         let pinned = amount.min(held);
         let beyond = amount.saturating_sub(pinned);
+        self.refuse_beyond_caps(&hold, beyond, asked.allow_debt)?;
         let plan = self.plan_covered(beyond, asked.allow_debt, cover)?;
         let mut moves = Vec::new();
         Self::spend_pinned(&mut hold, pinned, &mut moves);
@@ -90,6 +93,7 @@ impl Account {
         if amount.is_zero() {
             return Err(Rejection::HoldExpired { expired_at: hold.expires_at });
         }
+        self.refuse_beyond_caps(&hold, amount, asked.allow_debt)?;
         let plan = self.plan_covered(amount, asked.allow_debt, cover)?;
         let mut moves = Vec::new();
         self.spend(&plan, &mut hold, &mut moves);
@@ -127,13 +131,16 @@ impl Account {
         Ok(self.about(hold, Fact::Extended, Vec::new()))
     }
 
-    /// Authorizes and captures in one entry. Refuses: frozen; too few credits.
-    pub(super) fn decide_charge(&self, asked: &Charge, now: LogTime) -> Result<Draft, Rejection> {
+    /// Authorizes and captures in one entry. Refuses: frozen; a budget with too little left, whether debt is
+    /// allowed or not; too few credits.
+    pub(crate) fn decide_charge(&self, asked: &Charge, now: LogTime) -> Result<Draft, Rejection> {
         self.refuse_if_frozen()?;
+        let caps = self.caps_for(&asked.budgets, asked.amount, now)?;
         let plan = self.plan_with_debt(asked.amount, asked.allow_debt)?;
         let reference = asked.reference.clone();
         let mut charge = self.new_hold(HoldKind::Charge, asked.amount, now, reference);
         charge.captured = asked.amount;
+        charge.caps = caps;
         let mut moves = Vec::new();
         self.spend(&plan, &mut charge, &mut moves);
         refuse_if_scattered(charge.spent.len())?;
@@ -167,6 +174,7 @@ impl Account {
             changed_before: None,
             ended_by: (kind == HoldKind::Charge).then_some(sequence),
             allocation: Sequence::ZERO,
+            caps: Box::default(),
         }
     }
 
@@ -187,12 +195,12 @@ impl Account {
 }
 
 /// Refuses what would make a hold, and so each of its entries, too large.
-pub(super) fn refuse_if_scattered(parts: usize) -> Result<(), Rejection> {
+pub(crate) fn refuse_if_scattered(parts: usize) -> Result<(), Rejection> {
     if parts <= Hold::PARTS_MAX { Ok(()) } else { Err(Rejection::TooManyParts) }
 }
 
 /// What the hold will have captured with `amount` more.
-fn captured_with(hold: &Hold, amount: Credits) -> Result<Credits, Rejection> {
+pub(crate) fn captured_with(hold: &Hold, amount: Credits) -> Result<Credits, Rejection> {
     let captured = hold.captured.checked_add(amount);
     captured.filter(|captured| *captured <= Hold::CAPTURED_MAX).ok_or(Rejection::AmountOverflow)
 }

@@ -50,6 +50,12 @@ impl Account {
                 let lot = (**lot).clone();
                 Decision::Existing(Box::new(Existing { entry, last, lot }))
             }
+            EntrylessDecision::Found { entry, last } => {
+                let entry = self.locate(*entry, history)?;
+                let last = self.locate(*last, history)?;
+                let Some((entry, last)) = entry.zip(last) else { return Ok(false) };
+                Decision::Found { entry, last }
+            }
         };
         // A page that comes late must not hide what was decided after it: that is kept for longer.
         if self.keys.latest(key).is_none_or(|known| known.until < *until) {
@@ -71,7 +77,7 @@ impl Account {
         if self.balance.after(&entry.fact, &entry.moves).as_ref() != Ok(&entry.balance) {
             return Some("its moves do not explain its balance");
         }
-        if let Some(detail) = self.unsound_epoch(entry) {
+        if let Some(detail) = self.unsound_epoch(entry).or_else(|| self.unsound_job(entry)) {
             return Some(detail);
         }
         let mut lots: BTreeMap<LotNumber, Lot> = BTreeMap::new();
@@ -122,6 +128,9 @@ fn entryless(
             last: sequence(existing.last)?,
             lot: Box::new(existing.lot.clone()),
         }),
+        Decision::Found { entry, last } => {
+            Some(EntrylessDecision::Found { entry: sequence(*entry)?, last: sequence(*last)? })
+        }
     })
 }
 

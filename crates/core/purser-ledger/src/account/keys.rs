@@ -9,9 +9,9 @@ use purser_types::{
     Credits, HistoryError, HistoryReader, IdempotencyKey, LogTime, OperationId, Position,
 };
 
-use super::{Account, read_entry};
+use super::{Account, Scribe, read_entry};
 use crate::answer::{Decision, Existing, Last, Outcome, Receipt, Remembered};
-use crate::command::Identity;
+use crate::command::{Identity, LotNumber};
 use crate::digest::{Digest16, digest16};
 use crate::entry::{Bucket, Entry, Fact};
 use crate::hold::sum;
@@ -64,6 +64,9 @@ impl Account {
                 Ok(Receipt { debt_repaid: *debt_repaid, ..receipt_of(*entry, *last, history)? })
             }
             Decision::Existing(existing) => Ok(receipt_of_existing(existing, history)?),
+            Decision::Found { entry, last } => {
+                Ok(Receipt { is_found: true, ..receipt_of(*entry, *last, history)? })
+            }
         };
         Ok(Some(Outcome { result, replayed: true }))
     }
@@ -82,13 +85,23 @@ impl Account {
     }
 
     /// Remembers that a request asked for what had been done before.
-    pub(super) fn remember_existing(
+    fn remember_existing(&mut self, asked: Option<Identity>, now: LogTime, existing: Existing) {
+        self.remember(asked, now, Decision::Existing(Box::new(existing)));
+    }
+
+    /// Answers with the entry that has done what is asked.
+    pub(super) fn find_again(
         &mut self,
         asked: Option<Identity>,
+        entry: Position,
         now: LogTime,
-        existing: Existing,
-    ) {
-        self.remember(asked, now, Decision::Existing(Box::new(existing)));
+        scribe: &Scribe<'_>,
+    ) -> Result<Outcome, HistoryError> {
+        let last = self.head.position.unwrap_or(entry);
+        let receipt = receipt_of(entry, last, &*scribe.history)?;
+        let receipt = Receipt { is_found: true, ..receipt };
+        self.remember(asked, now, Decision::Found { entry, last });
+        Ok(Outcome { result: Ok(receipt), replayed: false })
     }
 
     /// Remembers that a request was refused, if that is to be remembered.
@@ -138,6 +151,25 @@ impl Account {
         *answering = Some(told);
     }
 
+    /// Answers with a lot that another request had been granted.
+    pub(super) fn accept_again(
+        &mut self,
+        asked: Option<Identity>,
+        number: LotNumber,
+        now: LogTime,
+        scribe: &Scribe<'_>,
+    ) -> Result<Outcome, HistoryError> {
+        let lot = self.lots.get(&number).expect("INV-9: a source names a known lot").clone();
+        let entry = self.locate(number.0, &*scribe.history)?;
+        let entry = entry.expect("INV-9: lots name entries of their account");
+        let last = self.head.position.unwrap_or(entry);
+        let existing = Existing { entry, last, lot };
+        // Made like its repeats, so that they cannot differ from it.
+        let receipt = receipt_of_existing(&existing, &*scribe.history)?;
+        self.remember_existing(asked, now, existing);
+        Ok(Outcome { result: Ok(receipt), replayed: false })
+    }
+
     fn remember(&mut self, asked: Option<Identity>, now: LogTime, decision: Decision) {
         let Some(Identity { key, fingerprint }) = asked else { return };
         let remembered = Remembered { fingerprint, decision };
@@ -154,11 +186,12 @@ fn receipt_of(
     let entry = read_entry(history, entry)?;
     let Entry { balance, sequence, log_time, .. } = read_entry(history, last)?;
     let last = Last { sequence, log_time };
-    Ok(Receipt { entry, existing: None, balance, last, debt_repaid: Credits::ZERO })
+    let debt_repaid = Credits::ZERO;
+    Ok(Receipt { entry, existing: None, balance, last, debt_repaid, is_found: false })
 }
 
 /// The receipt for a grant that had been made before. It repaid nothing itself.
-pub(super) fn receipt_of_existing(
+fn receipt_of_existing(
     existing: &Existing,
     history: &dyn HistoryReader,
 ) -> Result<Receipt, HistoryError> {

@@ -33,16 +33,17 @@ use purser_types::{
 };
 
 pub(crate) use self::due::{Due, dues_of_lot, end_of_hold};
-use self::keys::receipt_of_existing;
+pub(crate) use self::holds::{captured_with, refuse_if_scattered};
 pub(crate) use self::keys::{Answering, request_key};
 pub(crate) use self::pieces::{
-    Digested, Piece, pieces_of_departed, pieces_of_gone, pieces_of_marks,
+    Digested, Piece, cut, pieces_of_departed, pieces_of_gone, pieces_of_marks,
 };
 pub(crate) use self::scratch::Scratch;
 pub(crate) use self::undo::take_last;
 pub use self::view::{AsOf, CheckVerdict};
-use crate::answer::{Existing, Last, Outcome, Receipt, Remembered};
+use crate::answer::{Last, Outcome, Receipt, Remembered};
 use crate::balance::{Balance, BalanceError};
+use crate::budgets::Budgets;
 use crate::chain::{Backwards, Hashed, Link, Record, page_after};
 use crate::codec;
 use crate::command::{
@@ -50,8 +51,10 @@ use crate::command::{
 };
 use crate::digest::{Digest16, Digest32, hash_of};
 use crate::entry::{Entry, Fact, Move, allocation_genesis, genesis_hash};
+use crate::events::Events;
 use crate::hold::{Hold, Portion};
 use crate::home::Home;
+use crate::jobs::Jobs;
 use crate::lot::{DrawKey, Lot};
 use crate::moving::{Departure, ImportPart};
 use crate::region::{BookPhase, RegionSide};
@@ -95,6 +98,12 @@ pub struct Account {
     pub(crate) agenda: CowMap<Due, ()>,
     /// Decisions by the digest of their idempotency key.
     pub(crate) keys: TimeRing<Digest16, Remembered>,
+    /// Its jobs, if it has ever had one.
+    pub(crate) jobs: Option<Box<Jobs>>,
+    /// What it remembers of usage events, if it has ever had one.
+    pub(crate) events: Option<Box<Events>>,
+    /// Its budgets, if it has ever had one.
+    pub(crate) budgets: Option<Box<Budgets>>,
 }
 
 /// The two roles in which the same rules are played.
@@ -158,6 +167,8 @@ pub(crate) enum Verdict {
     Write(Draft),
     /// It was granted before: this lot.
     Existing(LotNumber),
+    /// Nothing is left to be done, since the entry at this position.
+    Found(Position),
 }
 
 /// An item, and why another book than this one decides it, if one does.
@@ -208,6 +219,9 @@ impl Account {
             debts_of: CowMap::default(),
             agenda: CowMap::default(),
             keys: TimeRing::default(),
+            jobs: None,
+            events: None,
+            budgets: None,
         }
     }
 
@@ -236,7 +250,10 @@ impl Account {
         let asked = items.iter().zip(bars.iter().chain(none));
         let asked: Vec<Asked<'_>> =
             asked.map(|(item, bar)| Asked { item, bar: bar.as_ref() }).collect();
-        self.settle_due(now, scribe)?;
+        // R9: a past that is lost may have decided otherwise about what has become due.
+        if !matches!(items, [Item { operation: Operation::Seal, .. }]) {
+            self.settle_due(now, scribe)?;
+        }
         if items.len() > 1
             && let Some(refused) = self.rehearse(&asked, now, scribe)?
         {
@@ -342,15 +359,21 @@ impl Account {
         let decided = if let Operation::Accept(voucher) = &item.operation {
             let booked = self.hash_at(voucher.booked.sequence, &*scribe.history)?;
             self.decide_accept(voucher, booked, now).map(Verdict::Write)
+        } else if let Some(decided) = self.decide_of_job(item, now, &*scribe.history)? {
+            decided
+        } else if let Some(decided) = self.decide_of_event(item, now, &*scribe.history)? {
+            decided
         } else {
             let cover = asked.and_then(|asked| self.cover_for(asked));
             self.decide(&item.operation, concerned, now, cover)
         };
         let refusal = match decided {
             Ok(Verdict::Existing(lot)) => return self.accept_again(asked, lot, now, scribe),
+            Ok(Verdict::Found(at)) => return self.find_again(asked, at, now, scribe),
             Ok(Verdict::Write(draft)) if self.has_room_for(&draft) => {
                 let origin = Origin { context: Some(&item.context), asked };
                 let (entry, position) = self.append(draft, now, origin, scribe);
+                self.match_events(&entry.fact, now, scribe)?;
                 let debt_repaid = self.repay_debt(now, scribe)?;
                 self.remember_acceptance(asked, now, position, debt_repaid);
                 let receipt = self.receipt(entry, now, debt_repaid);
@@ -366,7 +389,8 @@ impl Account {
     /// The receipt of an entry after which nothing more has happened than that debt was repaid.
     pub(crate) fn receipt(&self, entry: Entry, now: LogTime, debt_repaid: Credits) -> Receipt {
         let last = Last { sequence: self.head.sequence, log_time: now };
-        Receipt { entry, existing: None, balance: self.balance.clone(), last, debt_repaid }
+        let balance = self.balance.clone();
+        Receipt { entry, existing: None, balance, last, debt_repaid, is_found: false }
     }
 
     /// Whether every bucket stays within the range of amounts, also when regions report the most that
@@ -379,25 +403,6 @@ impl Account {
                 unreachable!("INV-1: decisions take only what a bucket has: {draft:?}")
             }
         }
-    }
-
-    /// Answers with a lot that another request had been granted.
-    fn accept_again(
-        &mut self,
-        asked: Option<Identity>,
-        number: LotNumber,
-        now: LogTime,
-        scribe: &Scribe<'_>,
-    ) -> Result<Outcome, HistoryError> {
-        let lot = self.lots.get(&number).expect("INV-9: a source names a known lot").clone();
-        let entry = self.locate(number.0, &*scribe.history)?;
-        let entry = entry.expect("INV-9: lots name entries of their account");
-        let last = self.head.position.unwrap_or(entry);
-        let existing = Existing { entry, last, lot };
-        // Made like its repeats, so that they cannot differ from it.
-        let receipt = receipt_of_existing(&existing, &*scribe.history)?;
-        self.remember_existing(asked, now, existing);
-        Ok(Outcome { result: Ok(receipt), replayed: false })
     }
 
     /// Decides about one operation. `concerned` is the hold or charge it names, if there is one; `cover`
@@ -435,7 +440,7 @@ impl Account {
             Operation::Reclaim(reclaim) => self.decide_reclaim(reclaim, concerned, cover)?,
             Operation::Void(void) => self.decide_void(void)?,
             Operation::Adjust(adjust) => self.decide_adjust(adjust, now)?,
-            Operation::SetPolicy(change) => self.decide_set_policy(change),
+            Operation::SetPolicy(change) => self.decide_set_policy(change, now),
             Operation::Freeze => self.decide_freeze()?,
             Operation::Unfreeze => self.decide_unfreeze()?,
             Operation::Close(close) => self.decide_close(close)?,
@@ -449,12 +454,22 @@ impl Account {
             Operation::Finish => self.decide_finish()?,
             Operation::Seal => self.decide_seal()?,
             Operation::WriteOffTail(write_off) => self.decide_write_off_tail(write_off)?,
+            Operation::SetBudget(asked) => self.decide_set_budget(asked, now)?,
+            Operation::RemoveBudget(asked) => self.decide_remove_budget(asked)?,
             // These need the history or come before, and are decided elsewhere.
             Operation::Settle(_)
             | Operation::Accept(_)
             | Operation::BookTail(_)
             | Operation::Stop(_)
-            | Operation::Stay(_) => return Err(Rejection::DecidedElsewhere),
+            | Operation::Stay(_)
+            | Operation::CreateJob(_)
+            | Operation::ReportOutcome(_)
+            | Operation::RenewJob(_)
+            | Operation::RedriveJob(_)
+            | Operation::DiscardJob(_)
+            | Operation::RecordEvent(_)
+            | Operation::ResolveEvent(_)
+            | Operation::DiscardEvent(_) => return Err(Rejection::DecidedElsewhere),
         };
         Ok(Verdict::Write(draft))
     }
@@ -465,6 +480,9 @@ impl Account {
         if region.phase != BookPhase::Open {
             return Err(Rejection::AllocationEnded);
         }
+        if !operation.budgets().is_empty() {
+            return Err(Rejection::DecidedElsewhere);
+        }
         match operation {
             Operation::Open(_)
             | Operation::Grant(_)
@@ -473,6 +491,16 @@ impl Account {
             | Operation::SetPolicy(_)
             | Operation::Freeze
             | Operation::Unfreeze
+            | Operation::CreateJob(_)
+            | Operation::ReportOutcome(_)
+            | Operation::RenewJob(_)
+            | Operation::RedriveJob(_)
+            | Operation::DiscardJob(_)
+            | Operation::RecordEvent(_)
+            | Operation::ResolveEvent(_)
+            | Operation::DiscardEvent(_)
+            | Operation::SetBudget(_)
+            | Operation::RemoveBudget(_)
             | Operation::Close(_) => Err(Rejection::DecidedElsewhere),
             Operation::Authorize(_)
             | Operation::Capture(_)
@@ -562,6 +590,7 @@ impl Account {
         }
         let own = HoldKey::own(number);
         let kept = self.ended.get(&number, now).or_else(|| self.owing.get(&own));
+        let kept = kept.or_else(|| self.position_for_job(number));
         let Some(position) = kept else { return Ok(None) };
         let hold = read_entry(history, *position)?.fact.into_hold();
         Ok(hold.filter(|hold| hold.is(target)))

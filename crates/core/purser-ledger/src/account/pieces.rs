@@ -16,21 +16,28 @@ use super::grants::source_digest;
 use super::{Account, AccountNumber, Debt, Head, HoldKey, Side};
 use crate::answer::Remembered;
 use crate::balance::Balance;
+use crate::budgets::{Budget, BudgetFigures};
 use crate::codec;
 use crate::command::{AccountName, HoldNumber, LotNumber};
 use crate::digest::Digest16;
+use crate::events::{Mark as EventMark, ParkedEvent};
 use crate::hold::Hold;
 use crate::home::{Allocation, AwayDecision, AwayRequest, Home, HomeSpan, Tail};
+use crate::jobs::LiveJob;
 use crate::ledger::{Arrival, Mark};
 use crate::lot::Lot;
 use crate::moving::{Departure, Gone};
 use crate::region::RegionSide;
+use crate::sinks::SinkPiece;
 use crate::standing::Standing;
 use crate::time_ring::{Kept, TimeRing};
 
 /// Pairs in one piece: large enough for the pieces' own cost not to show, small enough to build one
 /// in a few microseconds.
 const PAIRS_MAX: usize = 256;
+
+/// Budgets in one piece: with their periods they are ten times as large as other pairs.
+const BUDGETS_IN_PIECE: usize = 32;
 
 /// A piece of an account. The first piece of each account is its header.
 #[derive(Encode, Decode)]
@@ -71,6 +78,21 @@ pub(crate) enum Piece {
     /// Not of an account, but of the group: what stands before all accounts.
     #[n(15)]
     Departed(#[n(0)] AccountName, #[n(1)] AccountNumber, #[n(2)] KeysPart),
+    #[n(16)]
+    Jobs(#[n(0)] Vec<LiveJob>),
+    #[n(17)]
+    EndedJobs(#[n(0)] Interval, #[n(1)] Vec<Digested<Position>>),
+    #[n(18)]
+    Events(#[n(0)] Interval, #[n(1)] Vec<Digested<EventMark>>),
+    #[n(19)]
+    ParkedEvents(#[n(0)] Vec<ParkedEvent>),
+    #[n(30)]
+    Budgets(#[n(0)] Vec<(Budget, Vec<BudgetFigures>)>),
+    /// Not of an account, but of the group: what stands before all accounts.
+    #[n(40)]
+    Sink(#[n(0)] SinkPiece),
+    #[n(20)]
+    EventsAhead(#[n(0)] Interval, #[n(1)] Vec<Digested<EventMark>>),
 }
 
 /// Some keys of one interval.
@@ -179,6 +201,20 @@ impl Account {
         let debts = cut(self.debts.clone()).map(Piece::Debts);
         let owing = cut(self.owing.clone()).map(Piece::Owing);
         let ended = ring(&self.ended, Piece::Ended);
+        let jobs = cut(self.jobs().live().clone())
+            .map(|pairs| Piece::Jobs(pairs.into_iter().map(|(_, live)| live).collect()));
+        let budgets: Vec<_> = self.budgets().pairs().collect();
+        let budgets: Vec<_> = budgets.chunks(BUDGETS_IN_PIECE).map(<[_]>::to_vec).collect();
+        let budgets = budgets.into_iter().map(Piece::Budgets);
+        let ended_jobs =
+            ring(&self.jobs().ended, |interval, pairs| Piece::EndedJobs(interval, digested(pairs)));
+        let events =
+            ring(&self.events().marks, |interval, pairs| Piece::Events(interval, digested(pairs)));
+        let ahead = ring(&self.events().ahead, |interval, pairs| {
+            Piece::EventsAhead(interval, digested(pairs))
+        });
+        let parked_events = cut(self.events().parked().clone())
+            .map(|pairs| Piece::ParkedEvents(pairs.into_iter().map(|(_, it)| it).collect()));
         let home = self.home_side().unwrap_or(Home::NONE);
         let away = ring(&home.away, Piece::Away);
         let duplicates = ring(&home.duplicates, Piece::Duplicates);
@@ -200,6 +236,12 @@ impl Account {
             .chain(requests)
             .chain(decided)
             .chain(keys)
+            .chain(jobs)
+            .chain(ended_jobs)
+            .chain(events)
+            .chain(ahead)
+            .chain(parked_events)
+            .chain(budgets)
             .map(|piece| codec::encode(&piece))
     }
 
@@ -223,7 +265,8 @@ impl Account {
             | Piece::PassedOn(_)
             | Piece::Arrival(_)
             | Piece::Gone(_)
-            | Piece::Departed(..) => {
+            | Piece::Departed(..)
+            | Piece::Sink(_) => {
                 return Err(CorruptSnapshot("something else inside an account".into()));
             }
             Piece::Marks(pairs) => self.marks.extend(pairs),
@@ -263,6 +306,28 @@ impl Account {
                 self.ended.restore(interval.starts_at, interval.ends_at, pairs);
             }
             Piece::Keys(interval, keys) => KeysPart { interval, keys }.restore(&mut self.keys),
+            Piece::Jobs(jobs) => {
+                jobs.into_iter().for_each(|live| self.jobs_mut().insert(live));
+            }
+            Piece::Budgets(pairs) => {
+                let budgets = self.budgets_mut();
+                pairs.into_iter().for_each(|(budget, figures)| budgets.restore(budget, figures));
+            }
+            Piece::EndedJobs(interval, found) => {
+                let pairs = found.into_iter().map(Digested::into_pair);
+                self.jobs_mut().ended.restore(interval.starts_at, interval.ends_at, pairs);
+            }
+            Piece::Events(interval, found) => {
+                let pairs = found.into_iter().map(Digested::into_pair);
+                self.events_mut().marks.restore(interval.starts_at, interval.ends_at, pairs);
+            }
+            Piece::EventsAhead(interval, found) => {
+                let pairs = found.into_iter().map(Digested::into_pair);
+                self.events_mut().ahead.restore(interval.starts_at, interval.ends_at, pairs);
+            }
+            Piece::ParkedEvents(events) => {
+                events.into_iter().for_each(|parked| self.events_mut().park(parked));
+            }
         }
         Ok(())
     }
@@ -391,7 +456,7 @@ fn digested<V>(pairs: Vec<(Digest16, Kept<V>)>) -> Vec<Digested<V>> {
 }
 
 /// The pairs of a map in lists of [`PAIRS_MAX`].
-fn cut<K, V>(map: CowMap<K, V>) -> impl Iterator<Item = Vec<(K, V)>> + Send
+pub(crate) fn cut<K, V>(map: CowMap<K, V>) -> impl Iterator<Item = Vec<(K, V)>> + Send
 where
     K: Ord + Clone + Send + Sync + 'static,
     V: Clone + Send + Sync + 'static,

@@ -37,11 +37,8 @@ impl Account {
             .filter_map(|spend| self.give_back(spend))
             .collect();
         hold.refunded = hold.refunded.checked_add(amount).ok_or(Rejection::AmountOverflow)?;
-        let regrant = self.regrant(&moves, now);
-        if let Some(terms) = &regrant {
-            let lot = Some(self.next_lot());
-            moves.extend(Move::some(lot, Bucket::Granted, Bucket::Available, terms.amount));
-        }
+        let (regrant, granted) = self.regrant_with_move(&moves, now);
+        moves.extend(granted);
         self.touch(&mut hold);
         Ok(Draft { fact: Fact::Refunded { hold, regrant }, moves })
     }
@@ -64,6 +61,20 @@ impl Account {
                 Move::some(Some(lot), Bucket::Used, home, spend.amount)
             }
         }
+    }
+
+    /// The lot of [`Account::regrant`], and the move that makes it available.
+    pub(crate) fn regrant_with_move(
+        &self,
+        moves: &[Move],
+        now: LogTime,
+    ) -> (Option<LotTerms>, Option<Move>) {
+        let regrant = self.regrant(moves, now);
+        let lot = Some(self.next_lot());
+        let step = regrant
+            .as_ref()
+            .and_then(|terms| Move::some(lot, Bucket::Granted, Bucket::Available, terms.amount));
+        (regrant, step)
     }
 
     /// The lot that makes up for what lapses in a refund, where the policy says so and the account's

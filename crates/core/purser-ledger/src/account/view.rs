@@ -3,10 +3,13 @@
 use std::borrow::Cow;
 use std::ops::Bound;
 
-use purser_types::{Credits, HistoryError, HistoryReader, LogTime, OperationId, Sequence};
+use purser_types::{
+    BudgetName, Credits, HistoryError, HistoryReader, LogTime, OperationId, Sequence,
+};
 
 use super::{Account, AccountNumber, Head, Scratch, Scribe};
 use crate::balance::Balance;
+use crate::budgets::BudgetView;
 use crate::chain::Hashed;
 use crate::command::{AccountName, HoldNumber, LotNumber, Target};
 use crate::hold::{Hold, Portion};
@@ -47,6 +50,31 @@ impl AsOf<'_> {
     /// The history that goes with it.
     pub fn history(&self) -> &dyn HistoryReader {
         &self.history
+    }
+
+    /// The account's budgets, by name.
+    pub fn budgets(&self) -> impl Iterator<Item = BudgetView<'_>> {
+        self.account.budgets_from(Bound::Unbounded, self.now)
+    }
+
+    /// What an authorize of `amount` would do that names budgets.
+    pub fn check(&self, amount: Credits, budgets: &[BudgetName]) -> CheckVerdict {
+        let account = self.account();
+        let plan = account.plan(amount);
+        let refusal = match account.standing.status {
+            AccountStatus::Closed => Some(Rejection::AccountClosed),
+            AccountStatus::Frozen => Some(Rejection::AccountFrozen),
+            AccountStatus::Open => {
+                let decides = || {
+                    account.refuse_if_frozen()?;
+                    account.caps_for(budgets, amount, self.now)?;
+                    account.plan_all(amount)
+                };
+                let refusal = decides().err();
+                refusal.map(|refusal| account.short_while_out(refusal, None))
+            }
+        };
+        CheckVerdict { lots: plan.portions, refusal }
     }
 }
 
@@ -151,19 +179,5 @@ impl Account {
             entries.push(hashed);
         }
         Ok(entries)
-    }
-
-    /// What an authorize of `amount` would do.
-    pub fn check(&self, amount: Credits) -> CheckVerdict {
-        let plan = self.plan(amount);
-        let refusal = match self.standing.status {
-            AccountStatus::Closed => Some(Rejection::AccountClosed),
-            AccountStatus::Frozen => Some(Rejection::AccountFrozen),
-            AccountStatus::Open => {
-                let refusal = self.refuse_if_frozen().and_then(|()| self.plan_all(amount)).err();
-                refusal.map(|refusal| self.short_while_out(refusal, None))
-            }
-        };
-        CheckVerdict { lots: plan.portions, refusal }
     }
 }

@@ -3,7 +3,9 @@
 use super::expect;
 use crate::command::LotNumber;
 use crate::entry::{Bucket, Entry, Fact, Move};
-use crate::hold::{Hold, HoldState, Portion};
+use crate::events::EventEffect;
+use crate::hold::{Hold, HoldKind, HoldState, Portion};
+use crate::jobs::JobEffect;
 
 /// What the entries say of one hold or charge.
 #[derive(Debug)]
@@ -20,9 +22,14 @@ impl AuditedHold {
     /// with the overdraft.
     pub(super) fn made(hold: &Hold, entry: &Entry, in_region: bool) -> Result<Self, String> {
         let number = hold.number.0.0;
-        let state = if matches!(entry.fact, Fact::Authorized(_)) {
+        let of_job = matches!(entry.fact, Fact::JobCreated(_));
+        let is_held = of_job && hold.kind == HoldKind::Hold;
+        let state = if matches!(entry.fact, Fact::Authorized(_)) || is_held {
             HoldState::Active
-        } else if matches!(entry.fact, Fact::Charged(_) | Fact::TailBooked(_)) {
+        } else if matches!(entry.fact, Fact::Charged(_) | Fact::TailBooked(_))
+            || of_job
+            || entry.fact.event_charge().is_some()
+        {
             HoldState::Captured
         } else {
             return Err(format!("hold {number} was never made"));
@@ -49,6 +56,14 @@ impl AuditedHold {
             (_, HoldState::Active) => return Err(format!("hold {number} came back to life")),
             (HoldState::Expired, HoldState::Captured)
                 if matches!(entry.fact, Fact::LateCaptured(_) | Fact::TailBooked(_)) => {}
+            (HoldState::Expired, HoldState::Captured) if matches!(&entry.fact, Fact::EventApplied(it) if is_late(&it.effect)) =>
+                {}
+            // A delivered job is paid, also after a failed attempt.
+            (HoldState::Expired | HoldState::Released, HoldState::Captured)
+                if entry
+                    .fact
+                    .job_outcome()
+                    .is_some_and(|it| it.effect == JobEffect::CapturedLate) => {}
             (before, ended) => expect("the end of a hold that had ended", ended, before)?,
         }
         let held = self.held.saturating_add(moved_to_held(&entry.moves));
@@ -67,6 +82,10 @@ impl AuditedHold {
         }
         Ok(())
     }
+}
+
+fn is_late(effect: &EventEffect) -> bool {
+    matches!(effect, EventEffect::LateCaptured(_))
 }
 
 /// How many credits the moves set aside, all together; negative if they took from there.

@@ -44,6 +44,7 @@ impl AuditedHomes {
                 | Fact::LotExpired(_)
                 | Fact::HoldExpired(_)
                 | Fact::DebtRepaid(_)
+                | Fact::CoverPaid(_)
         );
         let begins = matches!(entry.fact, Fact::HomeMoved(_));
         if self.is_stopped && !begins && !happens_by_itself {

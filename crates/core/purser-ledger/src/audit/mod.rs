@@ -9,23 +9,32 @@
 //! - INV-1, INV-2: no bucket and no lot is ever negative, moves explain every balance, sources equal
 //!   buckets;
 //! - INV-3: a hold that has ended does not become active again;
+//! - INV-19: a job is given to one worker at a time, and takes what it costs once or not at all;
+//! - INV-20: an event does something once, and what is parked is what was parked and not resolved;
+//! - INV-21: what is begun under a budget fits into it, and its figures are the sums over what was;
 //! - what an entry shows beside its moves is what they and the entries before it make: a hold's lots
 //!   and what is set aside of them, a voided lot, how the account stands.
 //!
 //! [`Audit::compare`] then holds the outcome against a live ledger, and the live ledger against the
 //! state that its own `evolve` makes of the entries alone.
 
+mod budgets;
+mod events;
 mod hold;
 mod homes;
+mod jobs;
 mod rebuild;
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use purser_types::{LogTime, Owner, Position, Sequence};
+use purser_types::{LogTime, Machine, Owner, Position, Sequence};
 
+use self::budgets::AuditedBudgets;
+use self::events::AuditedEvents;
 use self::hold::{AuditedHold, moved_to_held};
 use self::homes::AuditedHomes;
+use self::jobs::AuditedJobs;
 use self::rebuild::Rebuild;
 use crate::account::{Account, AccountNumber, Head};
 use crate::balance::Balance;
@@ -84,6 +93,9 @@ struct Audited {
     /// The last entry of each region's book that was booked here, and its hash.
     regions: BTreeMap<Owner, (u64, Digest32)>,
     homes: AuditedHomes,
+    jobs: AuditedJobs,
+    events: AuditedEvents,
+    budgets: AuditedBudgets,
 }
 
 /// What the entries say of one lot.
@@ -132,6 +144,15 @@ impl Audit {
         Ok(())
     }
 
+    /// By how many credits the buckets of the live accounts differ from what the entries add up to, all
+    /// together.
+    pub fn drift(&self, ledger: &Ledger) -> u128 {
+        let live = self.accounts.iter().filter_map(|(number, audited)| {
+            Some((audited, ledger.account_numbered(*number)?.balance()))
+        });
+        live.fold(0, |drift, (audited, balance)| drift.saturating_add(audited.drift(balance)))
+    }
+
     /// Compares what the entries add up to with a live ledger: buckets, lots, holds, chain.
     pub fn compare(&self, ledger: &Ledger) -> Vec<Finding> {
         let mut findings = Vec::new();
@@ -147,7 +168,7 @@ impl Audit {
             let differences = match (ledger.account_numbered(*number), gone.get(number)) {
                 (Some(account), _) => {
                     let mut differences = audited.differences(account);
-                    let parts = self.rebuild.differences(account).into_iter();
+                    let parts = self.rebuild.differences(account, ledger.log_time()).into_iter();
                     differences.extend(parts.map(|part| format!("{part}: not what entries make")));
                     differences
                 }
@@ -181,6 +202,9 @@ impl Default for Audited {
             standing: None,
             regions: BTreeMap::new(),
             homes: AuditedHomes::default(),
+            jobs: AuditedJobs::default(),
+            events: AuditedEvents::default(),
+            budgets: AuditedBudgets::default(),
         }
     }
 }
@@ -211,6 +235,10 @@ impl Audited {
             self.follow_region(settlement)?;
         }
         self.homes.follow(entry, &self.chain)?;
+        self.jobs.follow(entry)?;
+        let age = self.standing.as_ref().and_then(|standing| standing.policy.event_age);
+        self.events.follow(entry, age)?;
+        self.budgets.follow(entry)?;
         for step in &entry.moves {
             self.shift(step)?;
         }
@@ -313,6 +341,14 @@ impl Audited {
         if overdrawn { Err(format!("lot {} is overdrawn", number.0.0)) } else { Ok(()) }
     }
 
+    fn drift(&self, balance: &Balance) -> u128 {
+        let apart = shown(balance).map(|(bucket, shown)| {
+            let counted = self.buckets.get(&bucket).copied().unwrap_or(0).unsigned_abs();
+            counted.abs_diff(u128::from(shown.get()))
+        });
+        apart.fold(0, u128::saturating_add)
+    }
+
     fn check_balance(&self, balance: &Balance) -> Result<(), String> {
         let mut sum = 0_i128;
         let shown: Vec<_> = shown(balance).collect();
@@ -392,6 +428,7 @@ impl Audited {
         let followed = self.holds.iter().filter(|(_, hold)| hold.state == HoldState::Active);
         let followed = followed.map(|(number, hold)| (*number, hold.held)).collect();
         note(expect("live holds", &live, &followed));
+        note(self.budgets.compare(account));
         differences
     }
 }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use purser_types::Position;
+use purser_types::{LogTime, Position};
 
 use crate::account::{Account, AccountNumber};
 use crate::digest::hash_of;
@@ -47,14 +47,20 @@ impl Rebuild {
         self.accounts.remove(&number);
     }
 
-    /// Which parts of a live account are not what its entries make of it.
-    pub(super) fn differences(&self, live: &Account) -> Vec<&'static str> {
+    /// Which parts of a live account are not what its entries make of it at `now`.
+    pub(super) fn differences(&self, live: &Account, now: LogTime) -> Vec<&'static str> {
         let Some(rebuilt) = self.accounts.get(&live.number) else { return Vec::new() };
         let ended_agree = live.ended.buckets().all(|bucket| {
             bucket.pairs.iter().all(|(number, kept)| {
                 // An ended record that has been overtaken by a later one tells nothing.
                 live.ended.latest(number) != Some(kept)
                     || rebuilt.ended.latest(number).map(|kept| kept.value) == Some(kept.value)
+            })
+        });
+        let ended_jobs_agree = live.jobs().ended.buckets().all(|bucket| {
+            bucket.pairs.iter().all(|(id, kept)| {
+                live.jobs().ended.latest(id) != Some(kept)
+                    || rebuilt.jobs().ended.latest(id).map(|kept| kept.value) == Some(kept.value)
             })
         });
         let parts = [
@@ -68,6 +74,11 @@ impl Rebuild {
             ("sources", live.source_refs == rebuilt.source_refs),
             ("holds", live.holds == rebuilt.holds),
             ("ended holds", ended_agree),
+            ("jobs", live.jobs().is_like(rebuilt.jobs())),
+            ("ended jobs", ended_jobs_agree),
+            ("parked events", live.events().is_like(rebuilt.events())),
+            ("budgets", live.budgets() == rebuilt.budgets()),
+            ("events", live.events().remembers_alike(rebuilt.events(), now)),
             ("debtors", live.owing == rebuilt.owing),
             ("debts", live.debts == rebuilt.debts),
             ("debts by debtor", live.debts_of == rebuilt.debts_of),

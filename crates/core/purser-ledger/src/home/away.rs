@@ -107,8 +107,14 @@ impl Account {
         Ok(entry.map(|entry| {
             let last = Last { sequence: entry.sequence, log_time: entry.log_time };
             let balance = entry.balance.clone();
-            let receipt =
-                Receipt { entry, existing: None, balance, last, debt_repaid: Credits::ZERO };
+            let receipt = Receipt {
+                entry,
+                existing: None,
+                balance,
+                last,
+                debt_repaid: Credits::ZERO,
+                is_found: false,
+            };
             Outcome { result: Ok(receipt), replayed: true }
         }))
     }

@@ -32,6 +32,7 @@ impl Account {
         self.evolve_allocation(&settlement.allocation);
         self.remember_away(settlement, entry.log_time);
         self.remember_decided(settlement, entry.log_time, position);
+        self.remember_taken(settlement, entry.log_time, position);
         let allocation = settlement.allocation.opened_by;
         for shipped in &settlement.shipped {
             let Some(hold) = shipped.entry.fact.hold() else { continue };

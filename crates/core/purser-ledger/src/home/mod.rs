@@ -48,7 +48,7 @@ use crate::time_ring::TimeRing;
 
 pub use self::bound::Bound;
 pub use self::cover::Covered;
-pub use self::residence::{EpochBegan, HomeChange, HomeSpan};
+pub use self::residence::{EpochBegan, HomeChange, HomeSpan, Residence};
 pub(crate) use self::tail::owes_for_tail;
 pub use self::tail::{Fate, LostEntry, Tail, TailRun};
 

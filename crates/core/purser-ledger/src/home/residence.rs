@@ -48,6 +48,17 @@ pub enum EpochBegan {
     FailedOver(#[n(0)] Box<Tail>),
 }
 
+/// Where the home of an account is, as far as a group knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Residence {
+    /// In this group since the entry, without a break; ever since, if that is none.
+    Here(Sequence),
+    /// The account was here, or is coming or leaving: what this group has of it may not be all there is.
+    Elsewhere,
+    /// This group has never heard of it.
+    Unknown,
+}
+
 /// From which entry on an account had a home: so that a hold is known by who made it, also if its
 /// number was given out twice because a home was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
@@ -86,6 +97,15 @@ impl Account {
     /// The homes that the account has had, in their order; none if it never had another.
     pub fn homes(&self) -> &[HomeSpan] {
         self.home_side().map(|home| home.spans.as_slice()).unwrap_or_default()
+    }
+
+    /// The entry since which the home is the one that it is; none if it never had another.
+    pub fn home_since(&self) -> Sequence {
+        let own = |span: &&HomeSpan| span.home == self.standing.home;
+        let spans = self.homes();
+        let stays = spans.iter().rev().take_while(own);
+        let began = spans.iter().any(|span| !own(&span)).then(|| stays.last()).flatten();
+        began.map_or(Sequence::ZERO, |span| span.from)
     }
 
     /// How many credits are set aside for what lost homes may have decided: F. Calls draw on what is

@@ -8,7 +8,7 @@
 //! its burn-down order or as debt. An entry is a fact: nothing here refuses what a region has
 //! decided. Only a report that does not continue what is booked is refused, whole.
 
-use purser_types::{Credits, HistoryError, HistoryReader, LogTime, Owner};
+use purser_types::{Credits, HistoryError, HistoryReader, LogTime, Owner, Sequence};
 
 use super::{Allocation, AllocationStatus, Settlement, SettlementClass, Shipped};
 use crate::account::{Account, Draft, HoldKey, Origin, Scribe, read_entry, take_last};
@@ -154,7 +154,9 @@ impl Account {
         let settlement = Settlement { class, allocation, shipped: Vec::new(), regrant: None };
         let mut run = Run { settlement, moves: Vec::new() };
         self.add_to_run(&mut run, first, seen)?;
-        run.settlement.regrant = self.regrant(&run.moves, seen.now);
+        if class == SettlementClass::Refund {
+            run.settlement.regrant = self.regrant(&run.moves, seen.now);
+        }
         if let Some(LotTerms { amount, .. }) = &run.settlement.regrant {
             let lot = Some(self.next_lot());
             run.moves.extend(Move::some(lot, Bucket::Granted, Bucket::Available, *amount));
@@ -323,8 +325,14 @@ impl Settlement {
     /// The hold of a region as home knows it after this settlement.
     pub(crate) fn hold_at_home(&self, key: HoldKey) -> Option<Hold> {
         let shipped = self.last_about(key.hold)?;
-        let hold = shipped.entry.fact.hold()?.clone();
-        Some(Hold { spent: shipped.spent.clone(), allocation: key.allocation, ..hold })
+        Some(shipped.hold_at_home(shipped.entry.fact.hold()?, key.allocation))
+    }
+}
+
+impl Shipped {
+    /// The region's `hold`, which the entry is about, as home knows it: paid by what paid here.
+    pub(crate) fn hold_at_home(&self, hold: &Hold, allocation: Sequence) -> Hold {
+        Hold { spent: self.spent.clone(), allocation, ..hold.clone() }
     }
 }
 

@@ -456,6 +456,8 @@ impl Account {
         let reference = lost.fact.hold().and_then(|hold| hold.reference.clone());
         let mut charge = self.new_hold(HoldKind::Charge, amount, now, reference);
         charge.captured = amount;
+        // It was delivered, so it counts in its budgets, whatever is left of them.
+        charge.caps = lost.fact.hold().map(|hold| hold.caps.clone()).unwrap_or_default();
         let plan = self.plan(amount);
         let mut moves = Vec::new();
         self.spend(&plan, &mut charge, &mut moves);

@@ -9,7 +9,7 @@ use crate::account::{Account, read_entry, request_key};
 use crate::answer::Decision;
 use crate::command::HoldNumber;
 use crate::digest::Digest16;
-use crate::entry::{Entry, Fact};
+use crate::entry::Entry;
 use crate::hold::Hold;
 
 /// The keys of the entries that come together: a call here under one of them stands for that entry,
@@ -68,10 +68,9 @@ impl Account {
         while let Some(sequence) = next {
             let Some(hashed) = self.entry(sequence, seen.history)? else { break };
             let entry = hashed.entry;
-            let captures_it = matches!(entry.fact, Fact::Captured(_) | Fact::LateCaptured(_));
             let key = entry.key.as_ref().map(request_key);
             let is_others = key.is_some_and(|key| seen.keys.0.contains(&key));
-            if captures_it && !is_others {
+            if entry.fact.captures() && !is_others {
                 captures = captures.saturating_add(1);
             }
             let before = entry.fact.hold().and_then(|hold| hold.changed_before);

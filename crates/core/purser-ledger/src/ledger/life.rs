@@ -8,7 +8,8 @@
 //! A book from the backup does not know what was spent under it since, and of some allocations there is no
 //! book at all, nor does home know that anything was spent. So the life of a group has a name, home makes
 //! each allocation for the life that it has heard of, and in another life no book of it goes on or is
-//! begun. The name is given after the restore, by chance: an allocation that was made for it cannot have
+//! begun. A sealed book does not even let happen what was due: nothing of it comes home but what was
+//! decided before. The name is given after the restore, by chance: an allocation that was made for it cannot have
 //! been spent from before.
 //!
 //! Not here: who finds out that a group was restored, and keeps calls from it until this has happened.
@@ -20,6 +21,11 @@ use crate::account::{AccountNumber, Scribe};
 use crate::command::{AccountName, Context, Item, Operation};
 use crate::protocol::{Report, Voucher};
 use crate::region::BookPhase;
+use crate::sinks::disable_all;
+
+/// Why a restored group's webhooks are disabled, for operators.
+const WEBHOOKS_WAIT: &str = "the region was restored from a backup: entries come under ids that receivers \
+    may know from before; tell them, then enable it";
 
 impl Ledger {
     /// What the group has lived through without a gap; none before it was ever restored.
@@ -43,7 +49,8 @@ impl Ledger {
         voucher.life != self.life || voucher.booked.hash.is_some()
     }
 
-    /// Begins another life, if the group is in one of those that are named: seals every book that goes on.
+    /// Begins another life, if the group is in one of those that are named: seals every book that goes on,
+    /// and disables every webhook, since new entries get the names of entries that are lost.
     /// Gives the life that the group is in from then on.
     pub(super) fn begin_life(
         &mut self,
@@ -58,6 +65,7 @@ impl Ledger {
         for number in self.open_books() {
             self.change(number, |book, now| book.apply(&seal, &[], now, scribe))?;
         }
+        disable_all(&mut self.sinks, WEBHOOKS_WAIT, self.log_time);
         self.life = Some(life);
         Ok(self.life)
     }

@@ -20,6 +20,7 @@ use crate::codec;
 use crate::command::AccountName;
 use crate::digest::hash_of;
 use crate::entry::{Entry, Fact};
+use crate::home::Residence;
 use crate::moving::{
     Gone, Import, ImportPart, ImportProgress, KeyMemory, MoveRefusal, MoveStep, StepDown, TailPage,
     TakeHome, Way,
@@ -53,6 +54,11 @@ impl Ledger {
     pub fn arrival(&self, name: &AccountName) -> Option<ImportProgress> {
         let arrival = self.arrivals.get(name)?;
         Some(self.progress(arrival))
+    }
+
+    /// An account that is being taken over, as far as it is here.
+    pub fn arriving_account(&self, name: &AccountName) -> Option<&Arc<Account>> {
+        self.accounts.get(&self.arrivals.get(name)?.number)
     }
 
     /// The accounts of a tenant whose home is here, by name.
@@ -130,6 +136,19 @@ impl Ledger {
             }
         }
         Ok(None)
+    }
+
+    /// Where the home of an account is, as far as is known here.
+    pub fn residence(&self, name: &AccountName) -> Residence {
+        let live = self.account(name).filter(|live| live.stopped().is_none());
+        match live {
+            Some(live) => Residence::Here(live.home_since()),
+            None if self.account(name).is_some() || self.arrivals.contains_key(name) => {
+                Residence::Elsewhere
+            }
+            None if self.gone_of(name).next().is_some() => Residence::Elsewhere,
+            None => Residence::Unknown,
+        }
     }
 
     fn gone_of<'a>(&'a self, name: &'a AccountName) -> impl Iterator<Item = &'a Gone> {

@@ -11,6 +11,7 @@ use purser_types::{CowMap, Credits, LogTime, Region};
 
 use super::Ledger;
 use crate::account::{Account, AccountNumber};
+use crate::jobs::Heads;
 
 /// The overspend bound of a group, by cause, and what belongs beside it. Sums over accounts pass the
 /// largest amount that one account can have.
@@ -68,10 +69,14 @@ pub(super) struct Overview {
     allowed_debt: u128,
 }
 
-/// What an account adds to its group's overview and agenda.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// What an account adds to its group's overview, agenda and queues.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Part {
     pub(super) next_due: Option<LogTime>,
+    /// When something is next due in each queue.
+    pub(super) heads: Option<Heads>,
+    /// Whether it has jobs that are dead.
+    pub(super) has_dead_jobs: bool,
     is_away: bool,
     allowed_debt: Credits,
 }
@@ -81,6 +86,8 @@ impl Part {
         let allowed_debt = account.allowed_debt();
         Self {
             next_due: account.next_due(),
+            heads: account.heads(),
+            has_dead_jobs: account.has_dead_jobs(),
             is_away: account.has_to_do_with_regions(),
             allowed_debt,
         }
@@ -89,7 +96,7 @@ impl Part {
 
 impl Overview {
     /// An account adds something else than before.
-    pub(super) fn replace(&mut self, number: AccountNumber, before: Part, after: Part) {
+    pub(super) fn replace(&mut self, number: AccountNumber, before: &Part, after: &Part) {
         match (before.is_away, after.is_away) {
             (false, true) => drop(self.away.insert(number, ())),
             (true, false) => drop(self.away.remove(&number)),
@@ -177,8 +184,12 @@ mod tests {
         let overdraft =
             Operation::SetAllocation(SetAllocation { overdraft, ..SetAllocation::of(any) });
         let take_back = Operation::TakeBack(TakeBack { owner: any, forced: None });
-        let charge =
-            Operation::Charge(Charge { amount: credits(60), allow_debt: true, reference: None });
+        let charge = Operation::Charge(Charge {
+            amount: credits(60),
+            allow_debt: true,
+            reference: None,
+            budgets: Box::default(),
+        });
         ledger(&[
             ("acme", &[allocate("eu", 20), overdraft]),
             ("beta", &[charge]),

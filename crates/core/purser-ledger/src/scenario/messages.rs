@@ -40,7 +40,7 @@ impl Message {
             Self::Report(book, report) => (book, Operation::Settle(report)),
         };
         let item = Item::new(Context::default(), operation);
-        Request { book, item, name: None }
+        Request { book, item, name: None, worker: None }
     }
 }
 

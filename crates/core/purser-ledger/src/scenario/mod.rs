@@ -35,6 +35,54 @@
 //! | `sweep`, `restart` | writes down what is due; goes on from a snapshot |
 //! | `balance T`, `totals T`, `lots T`, `entries T`, `check T 30`, `hold h1`, `history h1` | questions: nothing is written |
 //!
+//! # Jobs
+//!
+//! ```text
+//! job acme j1 40 hold=h1 for=60s as=me
+//! > authorize h1 net=0, job j1 leased until=60s attempts=1, available>held L1=40
+//! > A=60 H=40
+//! outcome acme j1 failed
+//! > release h1 net=0, job j1 queued due=1s attempts=1, held>available L1=40
+//! > A=100
+//! ```
+//!
+//! | Commands | |
+//! |---|---|
+//! | `job T j1 40`, `job T j1 40 charged`, `job T j1 40 enqueue queue=video attempts=5 base=1s max=1h` | the caller has the first lease, `for=60s`, unless it is enqueued |
+//! | `lease video max=5 for=60s as=w1` | gives due jobs of all accounts to a worker |
+//! | `outcome T j1 succeeded`, `outcome T j1 failed`, `outcome T j1 failed for_good by=w1` | `by=` names the lease that the worker had last |
+//! | `renew T j1 by=w1 for=60s`, `redrive T j1`, `discard T j1` | |
+//! | `jobs T` | a question: those that have not ended |
+//!
+//! # Usage events
+//!
+//! | Commands | |
+//! |---|---|
+//! | `event T meter e1 10`, `event T meter e1 10 time=1300s` | a charge of 10; of a sender `meter` that calls it `e1` |
+//! | `event T meter e1 10 of=h1`, `event T meter e1 of=h1` | the last capture of a hold |
+//! | `event T meter e1 job=j1 outcome=succeeded` | a job's outcome |
+//! | `resolve T 7`, `resolve T 7 as_charge`, `drop_event T 7` | about the event that entry 7 parked |
+//! | `parked T` | a question: what is parked |
+//! # Budgets
+//!
+//! ```text
+//! budget acme team 50
+//! > budget team limit=50
+//! > A=100
+//! charge acme 20 charge=c1 budgets=team
+//! > charge c1 20 under team, available>used L1=20
+//! > A=80 U=20
+//! budgets acme
+//! > team limit=50 used=20 left=30
+//! ```
+//!
+//! | Commands | |
+//! |---|---|
+//! | `budget T key:a 10 parent=team periods=0s,10s,20s` | the periods by the instants between them; their lengths repeat |
+//! | `remove_budget T key:a` | |
+//! | `authorize T 5 budgets=key:a,key:b`, `charge`, `job`, `check` | under budgets |
+//! | `budgets T` | a question |
+//!
 //! # Regions
 //!
 //! ```text
@@ -102,7 +150,10 @@
 
 mod allocating;
 mod allocation_texts;
+mod budgets;
+mod events;
 mod group;
+mod jobs;
 mod line_error;
 mod memory;
 mod messages;

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use purser_types::{Owner, Region, Sequence};
+use purser_types::{JobId, Owner, Region, Sequence};
 
+use super::jobs::NO_LEASE;
 use super::line_error::LineError;
 use crate::command::{AccountName, HoldNumber, LotNumber, Target};
 use crate::entry::{Entry, Fact};
+use crate::hold::HoldKind;
+use crate::jobs::{Job, LeaseToken};
 
 /// Where a group plays: a region of allocations, or home if none is named.
 pub(super) type Place = Option<Region>;
@@ -39,6 +42,8 @@ pub(super) struct Names {
     names: BTreeMap<(Book, Sequence), String>,
     /// The allocations by the entries of home that opened them.
     allocations: BTreeMap<(AccountName, Sequence), Owner>,
+    /// The last lease that each worker had of each job.
+    leases: BTreeMap<(String, AccountName, JobId), LeaseToken>,
 }
 
 #[derive(Debug, Clone)]
@@ -51,7 +56,7 @@ struct Meaning {
 impl Names {
     /// Gives what an entry made a name.
     pub(super) fn give(&mut self, name: &str, book: &Book, entry: &Entry) {
-        let is_charge = matches!(entry.fact, Fact::Charged(_));
+        let is_charge = entry.fact.hold().is_some_and(|hold| hold.kind == HoldKind::Charge);
         let meaning = Meaning { book: book.clone(), sequence: entry.sequence, is_charge };
         self.meanings.insert((book.place(), name.to_owned()), meaning);
         let thing = (book.clone(), entry.sequence);
@@ -64,6 +69,20 @@ impl Names {
             let opening = (book.account.clone(), allocation.opened_by);
             self.allocations.insert(opening, allocation.owner);
         }
+    }
+
+    /// Notes the lease of a job that a worker has.
+    pub(super) fn note_lease(&mut self, worker: &str, account: &AccountName, job: &Job) {
+        if let Some(token) = job.state.token() {
+            let key = (worker.to_owned(), account.clone(), job.id.clone());
+            self.leases.insert(key, token);
+        }
+    }
+
+    /// The last lease that a worker had of a job.
+    pub(super) fn lease(&self, worker: &str, book: &Book, job: &JobId) -> LeaseToken {
+        let key = (worker.to_owned(), book.account.clone(), job.clone());
+        self.leases.get(&key).copied().unwrap_or(NO_LEASE)
     }
 
     /// What an answer calls the lot, hold or charge with this number.

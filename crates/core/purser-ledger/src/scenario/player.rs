@@ -8,6 +8,7 @@ use purser_types::{Credits, LogTime, Region, Span};
 
 use super::Stop;
 use super::group::Group;
+use super::jobs;
 use super::line_error::LineError;
 use super::messages::{self, Extent, Message, Messages};
 use super::moment::{parse_instant, parse_span};
@@ -21,6 +22,7 @@ use super::words::Words;
 use crate::answer::{Answer, Outcome, PassedOn};
 use crate::command::{Command, Context, Cover, Item, Operation};
 use crate::entry::Entry;
+use crate::jobs::LeaseJobs;
 
 /// The groups in play and what the transcript has said so far.
 #[derive(Debug, Default)]
@@ -52,6 +54,7 @@ enum Line {
     Requests(Book, Vec<Request>),
     Sweep(Place),
     PassOn(Box<Request>, Span),
+    Lease(Place, LeaseJobs, String),
 }
 
 impl Player {
@@ -67,6 +70,7 @@ impl Player {
             Ok(Line::Requests(book, requests)) => self.change(book, requests),
             Ok(Line::Sweep(place)) => self.sweep(place),
             Ok(Line::PassOn(request, retention)) => self.pass_on(*request, retention),
+            Ok(Line::Lease(place, asked, worker)) => self.lease(place, asked, &worker),
             Err(error) => Ok(vec![format!("unreadable: {error}")]),
         }
     }
@@ -95,6 +99,7 @@ impl Player {
                 self.batch = Some((book, Vec::new()));
                 Ok(Line::Nothing)
             }
+            "lease" => jobs::lease(words).map(|(asked, worker)| Line::Lease(place, asked, worker)),
             "sweep" => words.end().map(|()| Line::Sweep(place)),
             "restart" => words.end().map(|()| Line::Answered(self.restart(place))),
             "backup" => words.end().map(|()| Line::Answered(self.back_up(place))),
@@ -229,7 +234,12 @@ impl Player {
         let cover = Cover::of(owner, &item, amount).ok_or(LineError::NoAllocation)?;
         let asked = Item::new(Context::default(), Operation::Cover(cover));
         let book = Book::at_home(book.account);
-        let request = Request { book: book.clone(), item: Item { shortage, ..asked }, name: None };
+        let request = Request {
+            book: book.clone(),
+            item: Item { shortage, ..asked },
+            name: None,
+            worker: None,
+        };
         Ok(Line::Requests(book, vec![request]))
     }
 
@@ -244,16 +254,21 @@ impl Player {
             Answer::PassedOn(PassedOn::Decided(generation)) => {
                 vec![format!("decided in generation={}", generation.0)]
             }
-            Answer::Account(_) | Answer::Swept { .. } | Answer::Move(_) | Answer::Life(_) => {
-                Vec::new()
-            }
+            Answer::Account(_)
+            | Answer::Swept { .. }
+            | Answer::Move(_)
+            | Answer::Life(_)
+            | Answer::Leased(_)
+            | Answer::Sink(_) => Vec::new(),
         })
     }
 
     /// Puts requests through the log of the book's group and tells what came of them.
     fn change(&mut self, book: Book, requests: Vec<Request>) -> Result<Answers, Stop> {
-        let (items, given): (Vec<Item>, Vec<Option<String>>) =
-            requests.into_iter().map(|request| (request.item, request.name)).unzip();
+        let (items, given): (Vec<Item>, Vec<_>) = requests
+            .into_iter()
+            .map(|request| (request.item, (request.name, request.worker)))
+            .unzip();
         let generation = book.owner.map(|owner| owner.generation).unwrap_or_default();
         let command = Command::Account { account: book.account.clone(), items, generation };
         let group = self.groups.entry(book.place()).or_default();
@@ -262,8 +277,12 @@ impl Player {
         let Answer::Account(outcomes) = answer else { return Ok(Vec::new()) };
         written.iter().for_each(|(_, entry)| self.names.note(&book, entry));
         for (outcome, given) in outcomes.iter().zip(&given) {
-            if let (Ok(receipt), Some(given)) = (&outcome.result, given) {
+            let Ok(receipt) = &outcome.result else { continue };
+            if let (Some(given), _) = given {
                 self.names.give(given, &book, &receipt.entry);
+            }
+            if let ((_, Some(worker)), Some(job)) = (given, receipt.entry.fact.job()) {
+                self.names.note_lease(worker, &book.account, job);
             }
         }
         let teller = Teller { names: &self.names, book: &book };
@@ -288,19 +307,42 @@ impl Player {
     }
 
     fn sweep(&mut self, place: Place) -> Result<Answers, Stop> {
-        let group = self.groups.entry(place).or_default();
-        let command = Command::Sweep { accounts_max: u32::MAX };
-        let (answer, written) = group.apply(&command, self.clock)?;
+        let (answer, told) =
+            self.of_all_accounts(place, &Command::Sweep { accounts_max: u32::MAX })?;
         let mut answers = Vec::new();
         if let Answer::Swept { accounts } = answer {
             answers.push(format!("swept {accounts}"));
         }
+        answers.extend(told);
+        Ok(answers)
+    }
+
+    /// Gives due jobs to a worker, and notes the leases as that worker's.
+    fn lease(&mut self, place: Place, asked: LeaseJobs, worker: &str) -> Result<Answers, Stop> {
+        let (answer, mut told) = self.of_all_accounts(place, &Command::LeaseJobs(asked))?;
+        let Answer::Leased(leased) = answer else { return Ok(told) };
+        for one in &leased {
+            self.names.note_lease(worker, &one.account, &one.job);
+        }
+        told.push(format!("leased {}", leased.len()));
+        Ok(told)
+    }
+
+    /// Puts a command through a group's log that is of no account, and tells what was written.
+    fn of_all_accounts(
+        &mut self,
+        place: Place,
+        command: &Command,
+    ) -> Result<(Answer, Answers), Stop> {
+        let group = self.groups.entry(place).or_default();
+        let (answer, written) = group.apply(command, self.clock)?;
+        let mut answers = Vec::new();
         for (number, entry) in &written {
             let Some(book) = group.book_numbered(*number, place) else { continue };
             answers.push(Teller { names: &self.names, book: &book }.entry(entry));
         }
         overspend::check(&self.groups)?;
-        Ok(answers)
+        Ok((answer, answers))
     }
 
     fn restart(&mut self, place: Place) -> Result<Answers, Stop> {

@@ -3,10 +3,12 @@
 
 use std::ops::Bound;
 
-use purser_types::{HistoryError, LogTime, Sequence};
+use purser_types::{BudgetName, HistoryError, LogTime, Sequence};
 
 use super::allocation_texts::{bound_text, region_text};
+use super::budgets::{self, view_text};
 use super::group::Group;
+use super::jobs::job_text;
 use super::line_error::LineError;
 use super::moment::instant_text;
 use super::names::{Book, Names, Place};
@@ -36,7 +38,10 @@ enum Question<'a> {
     Entries,
     Allocations,
     Bound,
-    Check(&'a str),
+    Jobs,
+    Parked,
+    Budgets,
+    Check(&'a str, Box<[BudgetName]>),
     Hold(Target),
     History(Target),
 }
@@ -47,7 +52,18 @@ type Told = Result<Vec<String>, HistoryError>;
 impl Desk<'_> {
     /// Whether `verb` is a question.
     pub(super) fn answers(verb: &str) -> bool {
-        let of_a_book = ["balance", "totals", "lots", "entries", "check", "allocations", "bound"];
+        let of_a_book = [
+            "balance",
+            "totals",
+            "lots",
+            "entries",
+            "check",
+            "allocations",
+            "bound",
+            "jobs",
+            "parked",
+            "budgets",
+        ];
         of_a_book.contains(&verb) || ["hold", "history"].contains(&verb)
     }
 
@@ -66,7 +82,13 @@ impl Desk<'_> {
             "entries" => (self.book(&mut words)?, Question::Entries),
             "allocations" => (self.book(&mut words)?, Question::Allocations),
             "bound" => (self.book(&mut words)?, Question::Bound),
-            "check" => (self.book(&mut words)?, Question::Check(words.plain("amount")?)),
+            "jobs" => (self.book(&mut words)?, Question::Jobs),
+            "parked" => (self.book(&mut words)?, Question::Parked),
+            "budgets" => (self.book(&mut words)?, Question::Budgets),
+            "check" => {
+                let (book, budgets) = (self.book(&mut words)?, budgets::named(&mut words)?);
+                (book, Question::Check(words.plain("amount")?, budgets))
+            }
             unknown => return Err(LineError::UnknownCommand(unknown.to_owned())),
         };
         words.end()?;
@@ -85,7 +107,7 @@ impl Desk<'_> {
 
 fn tell(view: &AsOf<'_>, question: &Question<'_>, teller: &Teller<'_>) -> Result<Told, LineError> {
     let account = view.account();
-    Ok(match *question {
+    Ok(match question {
         Question::Balance => Ok(vec![teller.balance(account.balance())]),
         Question::Totals => Ok(vec![totals(account.balance())]),
         Question::Lots => {
@@ -95,9 +117,17 @@ fn tell(view: &AsOf<'_>, question: &Question<'_>, teller: &Teller<'_>) -> Result
         Question::Entries => entries(view, teller),
         Question::Allocations => Ok(allocations(account, teller)),
         Question::Bound => Ok(vec![bound_text(account)]),
-        Question::Check(amount) => Ok(vec![check(view, teller, amount)?]),
-        Question::Hold(target) => hold(view, teller, target),
-        Question::History(target) => history(view, teller, target),
+        Question::Jobs => Ok(account.jobs_from(Bound::Unbounded).map(job_text).collect()),
+        Question::Parked => {
+            let parked = account.parked_events_from(Bound::Unbounded);
+            Ok(parked.map(|parked| teller.parked_event(parked)).collect())
+        }
+        Question::Budgets => Ok(view.budgets().map(|budget| view_text(&budget)).collect()),
+        Question::Check(amount, budgets) => {
+            Ok(vec![check(view, teller, (*amount, budgets.as_ref()))?])
+        }
+        Question::Hold(target) => hold(view, teller, *target),
+        Question::History(target) => history(view, teller, *target),
     })
 }
 
@@ -122,8 +152,12 @@ fn totals(balance: &Balance) -> String {
     )
 }
 
-fn check(view: &AsOf<'_>, teller: &Teller<'_>, amount: &str) -> Result<String, LineError> {
-    let verdict = view.account().check(call_amount(amount)?);
+fn check(
+    view: &AsOf<'_>,
+    teller: &Teller<'_>,
+    (amount, budgets): (&str, &[BudgetName]),
+) -> Result<String, LineError> {
+    let verdict = view.check(call_amount(amount)?, budgets);
     let lots = teller.portions(&verdict.lots);
     Ok(match verdict.refusal {
         None => format!("allowed{lots}"),

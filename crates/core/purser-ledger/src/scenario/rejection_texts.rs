@@ -3,6 +3,8 @@
 use purser_types::{Credits, Region};
 
 use super::allocation_texts::{counted, owner_text};
+use super::budgets::refusal_text;
+use super::jobs::job_figures;
 use super::moment::instant_text;
 use super::telling::{Teller, figures};
 use crate::rejection::Rejection;
@@ -13,6 +15,7 @@ impl Teller<'_> {
         format!("{}{}", code(rejection), self.rejection_figures(rejection))
     }
 
+    #[expect(clippy::too_many_lines, reason = "it has a line for each rejection")]
     fn rejection_figures(&self, rejection: &Rejection) -> String {
         match rejection {
             Rejection::InsufficientCredits { available, short_by, debt, debt_limit } => {
@@ -54,7 +57,22 @@ impl Teller<'_> {
             Rejection::ExtendTooLong { latest } => format!(" latest={}", instant_text(*latest)),
             Rejection::StaleConfirmation { sequence } => format!(" sequence={}", sequence.0),
             Rejection::BatchAborted { item } => format!(" item={item}"),
-            Rejection::TenantNotFound
+            Rejection::JobNotFound
+            | Rejection::JobIdConflict { .. }
+            | Rejection::JobNotDead { .. }
+            | Rejection::LeaseLost { .. }
+            | Rejection::JobEnded { .. }
+            | Rejection::TooManyQueues => job_figures(rejection),
+            Rejection::BudgetNotFound { .. }
+            | Rejection::BudgetExceeded { .. }
+            | Rejection::BudgetParentFixed { .. }
+            | Rejection::BudgetHasChildren { .. }
+            | Rejection::TooManyBudgets
+            | Rejection::BudgetTooDeep => refusal_text(rejection),
+            Rejection::EventNotParked
+            | Rejection::EventConflict
+            | Rejection::TooManyEventsParked
+            | Rejection::TenantNotFound
             | Rejection::TenantExists
             | Rejection::HoldNotFound
             | Rejection::ChargeNotFound
@@ -155,14 +173,29 @@ const fn code(rejection: &Rejection) -> &'static str {
         Rejection::NoRoomForCover => "no_room_for_cover",
         Rejection::AlreadyFrozen => "already_frozen",
         Rejection::AmountOverflow => "amount_overflow",
+        Rejection::JobNotFound => "job_not_found",
+        Rejection::JobIdConflict { .. } => "job_id_conflict",
+        Rejection::JobNotDead { .. } => "job_not_dead",
+        Rejection::LeaseLost { .. } => "lease_lost",
+        Rejection::JobEnded { .. } => "job_ended",
+        Rejection::TooManyQueues => "too_many_queues",
+        Rejection::EventNotParked => "event_not_parked",
+        Rejection::EventConflict => "event_conflict",
+        Rejection::TooManyEventsParked => "too_many_events_parked",
+        Rejection::BudgetNotFound { .. } => "budget_not_found",
+        Rejection::BudgetExceeded { .. } => "budget_exceeded",
+        Rejection::BudgetParentFixed { .. } => "budget_parent_fixed",
+        Rejection::BudgetHasChildren { .. } => "budget_has_children",
+        Rejection::TooManyBudgets => "too_many_budgets",
+        Rejection::BudgetTooDeep => "budget_too_deep",
     }
 }
 
 /// What is in the way of closing an account.
 fn blocked_text(rejection: &Rejection) -> String {
-    let Rejection::CloseBlocked { holds, debt, allocations, tails } = rejection else {
+    let Rejection::CloseBlocked { holds, debt, allocations, tails, jobs } = rejection else {
         return String::new();
     };
     let (allocations, tails) = (counted("allocations", *allocations), counted("tails", *tails));
-    format!(" holds={holds} debt={debt}{allocations}{tails}")
+    format!(" holds={holds} debt={debt}{allocations}{tails}{}", counted("jobs", *jobs))
 }

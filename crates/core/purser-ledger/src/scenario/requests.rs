@@ -7,15 +7,17 @@ use purser_types::{
 };
 
 use super::allocating;
+use super::events;
 use super::group::Group;
 use super::line_error::LineError;
 use super::moment::{parse_instant, parse_span};
 use super::names::{Book, Names, Place};
 use super::words::{Words, call_amount, number};
+use super::{budgets, jobs};
 use crate::command::{
     AccountName, Adjust, Authorize, Capture, Category, Charge, Close, Confirm, Context, Extend,
-    Grant, IfExpired, Item, Metadata, Open, Operation, Reclaim, Refund, Release, Shortage, Target,
-    Void,
+    Grant, HoldNumber, IfExpired, Item, Metadata, Open, Operation, Reclaim, Refund, Release,
+    Shortage, Target, Void,
 };
 use crate::policy::{Policy, PolicyChange, RefundExpired};
 use crate::rejection::Rejection;
@@ -29,6 +31,8 @@ pub(super) struct Request {
     pub(super) item: Item,
     /// What the transcript calls the lot, hold or charge that comes of it.
     pub(super) name: Option<String>,
+    /// Who has the lease of a job that comes of it.
+    pub(super) worker: Option<String>,
 }
 
 /// What a line is read against.
@@ -51,12 +55,16 @@ impl Reader<'_> {
     /// Reads the words after the verb.
     pub(super) fn request(&self, verb: &str, mut words: Words<'_>) -> Result<Request, LineError> {
         let context = self.context(&mut words)?;
+        let worker = words.named("as").map(str::to_owned);
         let name = ["lot", "hold", "charge"].into_iter().find_map(|kind| words.named(kind));
         let shortage = shortage(&mut words)?;
         let (book, operation) = self.operation(verb, &mut words)?;
         words.end()?;
-        let item = Item { shortage, ..Item::new(context, operation) };
-        Ok(Request { book, item, name: name.map(str::to_owned) })
+        let item = match events::in_region(&book, &operation, &context) {
+            Some(item) => item,
+            None => Item { shortage, ..Item::new(context, operation) },
+        };
+        Ok(Request { book, item, name: name.map(str::to_owned), worker })
     }
 
     fn operation(&self, verb: &str, words: &mut Words<'_>) -> Result<Asked, LineError> {
@@ -79,7 +87,12 @@ impl Reader<'_> {
             "freeze" => |_, _, _| Ok(Operation::Freeze),
             "unfreeze" => |_, _, _| Ok(Operation::Unfreeze),
             "close" => |reader, book, words| reader.close(book, words),
-            other => allocating::reader(other)?,
+            other => match budgets::reader(other) {
+                Some(read) => read,
+                None => jobs::reader(other)
+                    .or_else(|_unknown| events::reader(other))
+                    .or_else(|_unknown| allocating::reader(other))?,
+            },
         };
         let book = book(self.place, self.group, words)?;
         let operation = read(self, &book, words)?;
@@ -181,6 +194,19 @@ impl Reader<'_> {
         let away = book.owner.filter(|_| self.place.is_none());
         let book = if away.is_some() { Book::at_home(book.account) } else { book };
         Ok((book, target, away))
+    }
+
+    /// The hold that an event names, and whose it is; by its number if it is `#7`.
+    pub(super) fn event_hold(&self, word: &str) -> Result<(HoldNumber, Option<Owner>), LineError> {
+        if let Some(number) = word.strip_prefix('#').and_then(|number| number.parse().ok()) {
+            return Ok((HoldNumber(Sequence(number)), None));
+        }
+        let (place, name) = match word.split_once(':') {
+            Some((region, name)) => (Some(Region::parse(region)?), name),
+            None => (self.place, word),
+        };
+        let (book, target) = self.names.target(place, name, self.book_before)?;
+        Ok((target.number(), book.owner))
     }
 
     /// The sequence that the line confirms; the book's last one if it says none.
@@ -290,14 +316,14 @@ fn authorize(words: &mut Words<'_>) -> Result<Operation, LineError> {
         return Err(LineError::Choice { what: "ttl", allowed: "1s to 7d" });
     }
     let reference = words.named("reference").map(Into::into);
-    Ok(Operation::Authorize(Authorize { amount, ttl, reference }))
+    Ok(Operation::Authorize(Authorize { amount, ttl, reference, budgets: budgets::named(words)? }))
 }
 
 fn charge(words: &mut Words<'_>) -> Result<Operation, LineError> {
     let allow_debt = words.flag("allow_debt");
     let amount = amount(words)?;
     let reference = words.named("reference").map(Into::into);
-    Ok(Operation::Charge(Charge { amount, allow_debt, reference }))
+    Ok(Operation::Charge(Charge { amount, allow_debt, reference, budgets: budgets::named(words)? }))
 }
 
 fn adjust(words: &mut Words<'_>) -> Result<Operation, LineError> {
@@ -334,6 +360,9 @@ fn policy_change(words: &mut Words<'_>) -> Result<PolicyChange, LineError> {
     }
     if let Some(limit) = words.named("unacknowledged_max") {
         policy.unacknowledged_max = Some(Credits::parse(limit)?);
+    }
+    if let Some(span) = words.named("event_age") {
+        policy.event_age = Some(parse_span(span)?);
     }
     Ok(policy)
 }

@@ -3,6 +3,8 @@
 use purser_types::Credits;
 
 use super::allocation_texts::{allocation_text, counted, expiry_text, owner_text, settlement_text};
+use super::budgets::{budget_text, caps_text};
+use super::jobs::job_text;
 use super::moment::{instant_text, span_text};
 use super::moving_texts::{home_text, tail_text};
 use super::names::{Book, Names};
@@ -95,13 +97,18 @@ impl Teller<'_> {
             Fact::Voided { number, .. } => format!(" {}", self.lot_name(*number)),
             Fact::Authorized(hold) | Fact::Extended(hold) => {
                 let (name, until) = (self.hold_name(hold.number), instant_text(hold.expires_at));
-                format!(" {name} {} until={until}", hold.amount)
+                format!(" {name} {} until={until}{}", hold.amount, caps_text(&hold.caps))
             }
             Fact::Captured(hold) | Fact::LateCaptured(hold) => {
                 let held = figures(&[("held", hold.held)]);
                 format!(" {} total={}{held}", self.hold_name(hold.number), hold.captured)
             }
-            Fact::Charged(hold) => format!(" {} {}", self.hold_name(hold.number), hold.amount),
+            Fact::Charged(hold) => {
+                let name = self.hold_name(hold.number);
+                format!(" {name} {}{}", hold.amount, caps_text(&hold.caps))
+            }
+            Fact::BudgetSet(budget) => budget_text(budget),
+            Fact::BudgetRemoved(budget) => format!(" {}", budget.name),
             Fact::HoldExpired(hold) => format!(" {} at={at}", self.hold_name(hold.number)),
             Fact::Released(hold) => format!(" {}", self.hold_name(hold.number)),
             Fact::DebtRepaid(hold) => format!(" {}", self.hold_name_here_or_away(hold)),
@@ -129,6 +136,16 @@ impl Teller<'_> {
             Fact::HomeMoved(change) => home_text(change),
             Fact::TailBooked(run) => self.tail_run(run),
             Fact::TailWrittenOff(tail) => tail_text(tail),
+            Fact::JobCreated(change) | Fact::JobOutcome(change) | Fact::JobDiscarded(change) => {
+                self.job_change(change)
+            }
+            Fact::JobLeased(job) | Fact::JobRenewed(job) | Fact::JobRedriven(job) => {
+                format!(" {}", job_text(job))
+            }
+            Fact::EventApplied(change) => self.event_change(change),
+            Fact::EventParked(parked) | Fact::EventDiscarded(parked) => {
+                format!(" {}", self.parked_event(parked))
+            }
             Fact::AdjustedDown
             | Fact::Frozen(_)
             | Fact::Unfrozen(_)
@@ -229,7 +246,7 @@ impl Teller<'_> {
     }
 
     /// A hold of this book, or at home one of a region: `eu/1:h1`.
-    fn hold_name_here_or_away(&self, hold: &Hold) -> String {
+    pub(super) fn hold_name_here_or_away(&self, hold: &Hold) -> String {
         let account = &self.book.account;
         let Some(owner) = self.names.allocation(account, hold.allocation) else {
             return self.hold_name(hold.number);
@@ -266,7 +283,7 @@ fn policy_text(policy: &Policy) -> String {
         RefundExpired::Regrant { days } => format!("regrant:{days}d"),
     };
     format!(
-        " debt_limit={} refund_expired={refund_expired} key_retention={} record_retention={}{}{}",
+        " debt_limit={} refund_expired={refund_expired} key_retention={} record_retention={}{}{}{}",
         policy.debt_limit,
         span_text(policy.key_retention),
         span_text(policy.record_retention),
@@ -275,5 +292,6 @@ fn policy_text(policy: &Policy) -> String {
             ("unacknowledged_max", policy.unacknowledged_max),
         ]),
         expiry_text(policy.on_expiry),
+        policy.event_age.map(|age| format!(" event_age={}", span_text(age))).unwrap_or_default(),
     )
 }

@@ -49,6 +49,11 @@ impl Member {
         is_new
     }
 
+    /// The next report is a new one, whichever it is.
+    pub(super) const fn forget_report(&mut self) {
+        self.seen = None;
+    }
+
     /// Counts reports that show more than twice what the region should have; whether it is time to ask
     /// for it.
     pub(super) fn counts_surplus(&mut self, share: &Share, should_have: Credits) -> bool {

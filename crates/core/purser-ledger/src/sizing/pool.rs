@@ -81,6 +81,14 @@ impl Pool {
         }
     }
 
+    /// What was decided for a region was given up: it is looked at again without a new report, because one
+    /// that was given nothing has nothing to report.
+    pub fn look_again(&mut self, region: Region) {
+        if let Some(member) = self.members.get_mut(&region) {
+            member.forget_report();
+        }
+    }
+
     /// What to do, in this order: the mode; recalls, the largest surplus first; grants, by the regions'
     /// names. No region is asked back and granted at once, and grants never exceed what is available.
     ///

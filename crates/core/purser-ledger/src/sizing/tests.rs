@@ -69,6 +69,17 @@ fn report_at(known: &mut Known, seconds: u64) {
 }
 
 #[test]
+fn a_region_whose_first_grant_is_given_up_is_granted_it_with_the_next_look() {
+    let known = known(100_000, &[("eu", share(0, 100))]);
+    let mut pool = pool();
+    let first = pool.decide(&known);
+    assert_eq!(first.iter().filter_map(Decision::granted).collect::<Vec<_>>(), [region("eu")]);
+    assert_eq!(pool.decide(&known), [], "it has reported nothing since");
+    pool.look_again(region("eu"));
+    assert_eq!(pool.decide(&known), first);
+}
+
+#[test]
 fn what_ends_before_long_is_as_good_as_gone() {
     // As above, 1,143 would do for both.
     let mut known = known(100_000, &[("ap", share(1_143, 100)), ("eu", share(1_143, 100))]);

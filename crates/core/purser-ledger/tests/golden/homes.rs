@@ -9,9 +9,18 @@ use purser_ledger::{
     KeyMemory, Ledger, Open, Operation, Rejection, Stay, StepDown, Tail, TailPage, TakeHome, Way,
     WriteOffTail, codec,
 };
-use purser_types::{Epoch, Machine, Region, Stamped, TenantId};
+use purser_types::{Epoch, Machine, Region, Span, Stamped, TenantId};
 
-use super::{account, at, booked, context, credits, hold_number, lot, owner, policy, sequence};
+use super::{
+    account, at, booked, charge, context, credits, hold_number, lot, owner, policy, sequence,
+};
+
+/// A region passes a call on to home.
+pub(super) fn pass_on() -> Command {
+    let item = Item::new(context(), Operation::Charge(charge()));
+    let retention = Span::from_days(1);
+    Command::PassOn { account: account(), item: Box::new(item), retention }
+}
 
 /// Those about the home, which come after the others.
 pub(super) fn home_operations() -> Vec<Operation> {

@@ -6,9 +6,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod allocations;
+mod budgets;
 mod covers;
+mod events;
 mod homes;
+mod jobs;
 mod rejections;
+mod webhooks;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -30,14 +35,17 @@ use purser_types::{
     Sequence, Span, Stamped, TenantId, Unit,
 };
 
-use self::homes::{departure, home_operations, moves, tail};
+use self::allocations::{allocation, booked, life, voucher};
+use self::homes::{departure, home_operations, moves, pass_on, tail};
 
 #[test]
 fn the_bytes_of_commands_are_pinned() {
     let operations = operations().into_iter().chain(home_operations());
-    let operations: Vec<Operation> = operations.chain([covers::operation()]).collect();
+    let operations = operations.chain([covers::operation()]).chain(jobs::operations());
+    let operations: Vec<Operation> = operations.chain(events::operations()).collect();
     let mut commands: Vec<(&str, Command)> = Vec::new();
-    for (operation, number) in operations.into_iter().zip(0..) {
+    let numbered = operations.into_iter().zip((0..35).chain(36..));
+    for (operation, number) in numbered.chain(budgets::operations()) {
         let (name, expected) = operation_number(&operation);
         assert_eq!((expected, variant(&operation)), (number, number), "{name}");
         commands.push((name, command(vec![Item::new(context(), operation)])));
@@ -55,26 +63,31 @@ fn the_bytes_of_commands_are_pinned() {
             .push(("charge_when_short", command(vec![Item { shortage: Some(shortage), ..item }])));
     }
     commands.extend(moves());
-    commands.extend(covers::commands());
+    commands.extend(covers::commands().into_iter().chain(jobs::commands()));
+    commands.extend(webhooks::commands());
     check_bytes(&file("commands.txt"), &commands);
 }
 
 #[test]
 fn the_bytes_of_entries_are_pinned() {
     let mut entries: Vec<(&str, Entry)> = Vec::new();
-    for (fact, number) in facts().into_iter().zip(0..) {
+    let numbered = facts().into_iter().chain(jobs::facts()).chain(events::facts()).zip(0..);
+    for (fact, number) in numbered.chain(budgets::facts()) {
         let (name, expected) = fact_number(&fact);
         assert_eq!((expected, variant(&fact)), (number, number), "{name}");
         entries.push((name, entry(fact)));
     }
     entries.push(("voucher_with_cover", entry(covers::accepted())));
+    entries.push(("authorized_under_budgets", entry(budgets::capped())));
+    entries.push(("job_under_budgets", entry(budgets::named_by_job())));
     check_bytes(&file("entries.txt"), &entries);
 }
 
 #[test]
 fn the_bytes_of_rejections_are_pinned() {
     let mut rejections: Vec<(String, Rejection)> = Vec::new();
-    for (rejection, number) in rejections::in_order().into_iter().zip(0..) {
+    let numbered = rejections::in_order().into_iter().zip((0..59).chain(63..));
+    for (rejection, number) in numbered.chain(budgets::rejections()) {
         assert_eq!(variant(&rejection), number, "{rejection:?}");
         rejections.push((rejection.to_string().replace(' ', "_"), rejection));
     }
@@ -145,17 +158,11 @@ fn command(items: Vec<Item>) -> Command {
 }
 
 fn charge() -> Charge {
-    Charge { amount: credits(5), allow_debt: false, reference: None }
+    Charge { amount: credits(5), allow_debt: false, reference: None, budgets: Box::default() }
 }
 
 fn begin_life() -> Command {
     Command::BeginLife { known: vec![None, Some(Life::from_bytes([6; 16]))], life: life() }
-}
-
-fn pass_on() -> Command {
-    let item = Item::new(context(), Operation::Charge(charge()));
-    let retention = Span::from_days(1);
-    Command::PassOn { account: account(), item: Box::new(item), retention }
 }
 
 fn context() -> Context {
@@ -203,6 +210,7 @@ fn standing() -> Standing {
         home: Region::parse("us").unwrap(),
         policy: policy(),
         opened_at: at(1),
+        shorter_age: None,
     }
 }
 
@@ -237,6 +245,7 @@ fn operations() -> Vec<Operation> {
             amount: credits(40),
             ttl: Span::from_secs(60),
             reference: Some("frame-7".into()),
+            budgets: Box::default(),
         }),
         Operation::Capture(Capture {
             hold: hold_number(),
@@ -261,6 +270,7 @@ fn operations() -> Vec<Operation> {
             takeback_cap: None,
             on_expiry: Some(OnExpiry::TakeBack),
             unacknowledged_max: Some(credits(20)),
+            event_age: None,
         }),
         Operation::Freeze,
         Operation::Unfreeze,
@@ -342,6 +352,16 @@ fn operation_number(operation: &Operation) -> (&'static str, u32) {
         Operation::BookTail(_) => ("book_tail", 27),
         Operation::WriteOffTail(_) => ("write_off_tail", 28),
         Operation::Cover(_) => ("cover", 29),
+        Operation::CreateJob(_) => ("create_job", 30),
+        Operation::ReportOutcome(_) => ("report_outcome", 31),
+        Operation::RenewJob(_) => ("renew_job", 32),
+        Operation::RedriveJob(_) => ("redrive_job", 33),
+        Operation::DiscardJob(_) => ("discard_job", 34),
+        Operation::RecordEvent(_) | Operation::ResolveEvent(_) | Operation::DiscardEvent(_) => {
+            events::operation_number(operation)
+        }
+        Operation::SetBudget(_) => ("set_budget", 39),
+        Operation::RemoveBudget(_) => ("remove_budget", 40),
     }
 }
 
@@ -447,6 +467,17 @@ fn fact_number(fact: &Fact) -> (&'static str, u32) {
         Fact::TailWrittenOff(_) => ("tail_written_off", 34),
         Fact::Covered(_) => ("covered", 35),
         Fact::CoverPaid(_) => ("cover_paid", 36),
+        Fact::JobCreated(_) => ("job_created", 37),
+        Fact::JobOutcome(_) => ("job_outcome", 38),
+        Fact::JobLeased(_) => ("job_leased", 39),
+        Fact::JobRenewed(_) => ("job_renewed", 40),
+        Fact::JobRedriven(_) => ("job_redriven", 41),
+        Fact::JobDiscarded(_) => ("job_discarded", 42),
+        Fact::EventApplied(_) | Fact::EventParked(_) | Fact::EventDiscarded(_) => {
+            events::fact_number(fact)
+        }
+        Fact::BudgetSet(_) => ("budget_set", 47),
+        Fact::BudgetRemoved(_) => ("budget_removed", 48),
     }
 }
 
@@ -518,6 +549,7 @@ fn hold() -> Hold {
         changed_before: Some(sequence(5)),
         ended_by: Some(sequence(6)),
         allocation: sequence(4),
+        caps: Box::default(),
     }
 }
 
@@ -525,73 +557,9 @@ fn owner() -> Owner {
     Owner { region: Region::parse("ap-2").unwrap(), generation: Generation(3) }
 }
 
-/// An allocation with something in every field.
-fn allocation() -> Allocation {
-    Allocation {
-        owner: owner(),
-        opened_by: sequence(4),
-        status: AllocationStatus::TakenBack,
-        granted: credits(40),
-        spent: credits(5),
-        returned: credits(6),
-        refunded: credits(2),
-        taken_back: credits(9),
-        proven: credits(1),
-        held: credits(3),
-        overdraft: credits(10),
-        overdraft_worst: credits(11),
-        mode: Mode::Ending,
-        voucher: 7,
-        recall: Recall { number: 3, keep: credits(5) },
-        booked: booked(),
-        lots: vec![AllocatedLot { lot: lot_number(), given: credits(40), out: credits(21) }],
-        is_forced: true,
-        on_expiry: OnExpiry::TakeBack,
-        kept_by: Some(6),
-        transfer: Some(PendingTransfer {
-            to: Region::parse("us").unwrap(),
-            amount: credits(9),
-            recall: 3,
-            life: Some(life()),
-        }),
-        covered: credits(0),
-        covered_gone: credits(0),
-        covers: Vec::new(),
-        life: Some(life()),
-    }
-}
-
-fn life() -> Life {
-    Life::from_bytes([7; 16])
-}
-
-fn booked() -> Booked {
-    Booked { sequence: sequence(8), hash: Some([8; 32]) }
-}
-
-/// A voucher with something in every field.
-fn voucher() -> Voucher {
-    Voucher {
-        owner: owner(),
-        epoch: Epoch(2),
-        number: 7,
-        granted: credits(40),
-        lots: vec![covers::no_cover()],
-        overdraft: credits(10),
-        mode: Mode::Frozen,
-        recall: Recall { number: 3, keep: credits(5) },
-        booked: booked(),
-        key_retention: Span::from_days(1),
-        record_retention: Span::from_days(400),
-        account: account(),
-        reversals: vec![hold_number()],
-        on_expiry: OnExpiry::TakeBack,
-        life: Some(life()),
-    }
-}
-
 /// What a ledger lived through whose snapshot has some of every kind of piece: a pinned lot, a
-/// pending one, one that expired, a live hold, an ended one, a debt, an allocation, and keys of every kind.
+/// pending one, one that expired, a live hold, an ended one, a debt, an allocation, a job that runs and one
+/// that has ended, and keys of every kind.
 fn lived() -> Vec<Operation> {
     let grant = |amount, effective_at, expires_at, source_ref| Grant {
         amount: credits(amount),
@@ -604,6 +572,7 @@ fn lived() -> Vec<Operation> {
         amount: credits(amount),
         ttl: Span::from_secs(ttl),
         reference: Some("frame-7".into()),
+        budgets: Box::default(),
     };
     let mut lived = vec![
         Operation::Open(Open {
@@ -618,9 +587,15 @@ fn lived() -> Vec<Operation> {
         Operation::Authorize(authorize(60, 300)),
         Operation::Authorize(authorize(20, 60)),
         Operation::Allocate(allocate(5, None)),
-        Operation::Charge(Charge { amount: credits(70), allow_debt: true, reference: None }),
-        Operation::Charge(Charge { amount: credits(1_000), allow_debt: false, reference: None }),
+        jobs::running(),
+        jobs::small("job-2"),
+        jobs::succeeded("job-2"),
+        budgets::top(),
+        budgets::under_it(),
+        Operation::Charge(Charge { amount: credits(70), allow_debt: true, ..charge() }),
+        Operation::Charge(Charge { amount: credits(1_000), ..charge() }),
     ];
+    lived.extend(events::lived());
     // Enough entries for the account to remember where one of them stands.
     let limits = (0..64).map(|limit| PolicyChange {
         debt_limit: Some(credits(1_000 + limit)),
@@ -652,6 +627,7 @@ fn lived_ledger() -> (Ledger, MemoryHistory) {
     let stamped = Stamped { index: 101, ordinal: 0, at: at(70), command: &command };
     assert_eq!(ledger.apply(stamped, &mut history).unwrap(), Answer::Life(Some(life())));
     homes::depart(&mut ledger, &mut history);
+    webhooks::tell(&mut ledger, &mut history);
     (ledger, history)
 }
 

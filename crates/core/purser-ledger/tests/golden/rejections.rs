@@ -1,8 +1,11 @@
 //! Every rejection, in the order of its number.
 
+use purser_ledger::JobState;
+
 use super::*;
 
 /// One of each rejection, in the order of their numbers.
+#[expect(clippy::too_many_lines, reason = "one list of all rejections")]
 pub(super) fn in_order() -> Vec<Rejection> {
     let sequence = sequence(9);
     vec![
@@ -27,7 +30,7 @@ pub(super) fn in_order() -> Vec<Rejection> {
         Rejection::AccountFrozen,
         Rejection::AccountClosed,
         Rejection::NotFrozen,
-        Rejection::CloseBlocked { holds: 1, debt: credits(5), allocations: 2, tails: 1 },
+        Rejection::CloseBlocked { holds: 1, debt: credits(5), allocations: 2, tails: 1, jobs: 3 },
         Rejection::SourceRefConflict { lot: lot_number(), amount: credits(500) },
         Rejection::GrantExceedsCeiling { grantable: credits(7) },
         Rejection::GrantExpired,
@@ -73,5 +76,14 @@ pub(super) fn in_order() -> Vec<Rejection> {
         Rejection::HomeMoved { home: owner().region, epoch: Epoch(3) },
         Rejection::TailUnknown,
         Rejection::NoRoomForCover,
+        Rejection::JobNotFound,
+        Rejection::JobIdConflict { number: hold_number() },
+        Rejection::JobNotDead { state: jobs::leased() },
+        Rejection::LeaseLost { state: JobState::Queued { due_at: at(61) } },
+        Rejection::JobEnded { state: JobState::Discarded { at: at(60) } },
+        Rejection::TooManyQueues,
+        Rejection::EventNotParked,
+        Rejection::EventConflict,
+        Rejection::TooManyEventsParked,
     ]
 }

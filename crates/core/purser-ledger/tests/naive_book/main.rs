@@ -10,13 +10,17 @@ mod book;
 mod real;
 mod telling;
 
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use purser_ledger::audit::Audit;
 use purser_ledger::scenario::MemoryHistory;
-use purser_ledger::{Answer, Command, Entry, Ledger, codec};
+use purser_ledger::{
+    self as ledger, Answer, Command, Entry, HoldNumber, HoldState, Ledger, Lot, LotNumber, Record,
+    codec, fold_lots,
+};
 use purser_types::{LogTime, Machine, OperationId, Position, Stamped};
 
 use asking::{Key, Policy, Request, Step};
@@ -49,6 +53,7 @@ proptest! {
             world.take_and_compare(step);
         }
         world.audit();
+        world.fold();
     }
 }
 
@@ -140,6 +145,25 @@ impl World {
             audit.fold(position, record).unwrap();
         }
         assert_eq!(audit.compare(&self.real.ledger), []);
+    }
+
+    /// Entry by entry, with no more at hand than each touches: the same lots and live holds.
+    fn fold(&self) {
+        let mut lots: BTreeMap<LotNumber, Lot> = BTreeMap::new();
+        let mut holds: BTreeMap<HoldNumber, ledger::Hold> = BTreeMap::new();
+        for (position, record) in self.real.history.records_from(Position::default()) {
+            let record: Record = codec::decode(record).unwrap();
+            let entry = record.entry(position).unwrap().entry;
+            let known = entry.lots().into_iter().filter_map(|lot| lots.get_key_value(&lot));
+            let mut touched = known.map(|(number, lot)| (*number, lot.clone())).collect();
+            fold_lots(&mut touched, &entry).unwrap();
+            lots.extend(touched);
+            holds.extend(entry.holds().into_iter().map(|after| (after.hold.number, after.hold)));
+        }
+        holds.retain(|_, hold| hold.state == HoldState::Active);
+        let account = self.real.ledger.account(&real::name()).unwrap();
+        assert!(account.lots_from(Bound::Unbounded).eq(&lots));
+        assert!(account.holds_from(Bound::Unbounded).eq(holds.values()));
     }
 }
 

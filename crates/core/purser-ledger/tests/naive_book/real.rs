@@ -56,7 +56,12 @@ impl Real {
         let lots = self.lots();
         let outcomes = match &answer {
             Answer::Account(outcomes) => outcomes.as_slice(),
-            Answer::Swept { .. } | Answer::PassedOn(_) | Answer::Move(_) | Answer::Life(_) => &[],
+            Answer::Swept { .. }
+            | Answer::PassedOn(_)
+            | Answer::Move(_)
+            | Answer::Life(_)
+            | Answer::Leased(_)
+            | Answer::Sink(_) => &[],
         };
         outcomes.iter().map(|outcome| self.told(outcome, index, &lots)).collect()
     }
@@ -108,6 +113,7 @@ impl Real {
                 amount: credits(amount),
                 ttl: Span::from_secs(ttl),
                 reference: None,
+                budgets: Box::default(),
             }),
             Request::Capture(asked) => Operation::Capture(Capture {
                 hold: self.number(asked.hold),
@@ -125,7 +131,8 @@ impl Real {
             }
             Request::Charge { amount, allow_debt } => {
                 let amount = credits(amount);
-                Operation::Charge(Charge { amount, allow_debt, reference: None })
+                let (reference, budgets) = (None, Box::default());
+                Operation::Charge(Charge { amount, allow_debt, reference, budgets })
             }
             Request::Refund { target, is_charge, amount } => {
                 let target = self.target(target, is_charge);
@@ -153,6 +160,7 @@ impl Real {
                 takeback_cap: None,
                 unacknowledged_max: None,
                 on_expiry: None,
+                event_age: None,
             }),
             Request::Freeze => Operation::Freeze,
             Request::Unfreeze => Operation::Unfreeze,
@@ -234,6 +242,7 @@ fn policy_of(policy: Policy) -> purser_ledger::Policy {
         takeback_cap: Credits::ZERO,
         on_expiry: OnExpiry::Keep,
         unacknowledged_max: Credits::ZERO,
+        event_age: None,
     }
 }
 
@@ -407,7 +416,7 @@ fn figures(rejection: &Rejection) -> Figures {
         Rejection::TooManyParts => Figures::code("too_many_parts"),
         Rejection::AccountClosed => Figures::code("account_closed"),
         Rejection::NotFrozen => Figures::code("not_frozen"),
-        Rejection::CloseBlocked { holds, debt, allocations: 0, tails: 0 } => {
+        Rejection::CloseBlocked { holds, debt, allocations: 0, tails: 0, jobs: 0 } => {
             Figures::code("close_blocked").with(*holds).with(debt.get())
         }
         Rejection::SourceRefConflict { amount, .. } => {

@@ -24,15 +24,19 @@
 //!   leader that it has told so last, and stops following before it takes over. So an old home that is alive is
 //!   never told that what it decides then is safe.
 //!
+//! [`Vigil`] is apart from that: when a region is failed over although nobody asks.
+//!
 //! `purser-sim` plays these very steps in every order (`purser_sim::standbys`). Not here: asking, waiting and
 //! reading the clock, which the node does around them; and which entries count under X (the ledger's).
 
 mod following;
 mod keeping;
 mod pace;
+mod vigil;
 mod watching;
 
 pub use following::may_follow;
 pub use keeping::{Dropping, Kept, TakingIn};
 pub use pace::{Look, Pace, Step};
+pub use vigil::Vigil;
 pub use watching::{Fenced, Following, Need, Promising, Watched, check_home};

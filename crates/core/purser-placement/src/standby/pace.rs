@@ -76,7 +76,7 @@ impl Pace {
 }
 
 /// How long ago `earlier` was.
-const fn since(earlier: Span, now: Span) -> Span {
+pub(super) const fn since(earlier: Span, now: Span) -> Span {
     Span::from_micros(now.as_micros().saturating_sub(earlier.as_micros()))
 }
 

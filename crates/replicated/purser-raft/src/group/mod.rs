@@ -173,6 +173,20 @@ impl<M: Machine> Group<M> {
         self.hosted.machine()
     }
 
+    /// The machine with all entries up to `index`, and none behind it: what replicas are compared by.
+    ///
+    /// It comes when the next command behind `index` is about to be applied; so whoever leads should propose
+    /// commands meanwhile. Nothing if this node is beyond `index`, or a snapshot has taken its machine's
+    /// place.
+    pub async fn machine_at(&self, index: u64) -> Option<M> {
+        let wanted = self.hosted.want(index);
+        // Order matters: what is begun from here on is held against what is wanted.
+        if self.shown_index() > Some(index) {
+            return None;
+        }
+        wanted.await.ok()
+    }
+
     /// Reads the group's history. Clones are cheap.
     pub fn history(&self) -> GroupHistory {
         self.core.history.clone()

@@ -19,7 +19,7 @@ use crate::disk::Disk;
 use crate::ids::{ClusterId, GroupId};
 
 pub(crate) use overlay::Overlay;
-pub use reader::GroupHistory;
+pub use reader::{GroupHistory, Placed};
 pub(crate) use writer::HistoryWriter;
 
 /// Where a history lies and whose it is.

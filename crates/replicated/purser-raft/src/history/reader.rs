@@ -15,6 +15,9 @@ use super::format::{
 /// Enough for most records, so that most reads are one call.
 const FIRST_READ_BYTES: u64 = 1024;
 
+/// A record, and where it stands.
+pub type Placed = (Position, Vec<u8>);
+
 /// Reads a group's history. Clones are cheap, and see what is appended later.
 #[derive(Clone)]
 pub struct GroupHistory {
@@ -56,6 +59,51 @@ impl GroupHistory {
     /// Bytes of the whole stream.
     pub(crate) fn length(&self) -> u64 {
         self.lock().mark.length
+    }
+
+    /// Behind the last record: where the next one will stand.
+    pub fn end(&self) -> Position {
+        Position(self.length())
+    }
+
+    /// The records from `from` on, where one has to start, up to `end`, and where the next one stands: as
+    /// many as fit into about `bytes_max` bytes, and at least one if there is one.
+    pub fn records(
+        &self,
+        from: Position,
+        end: Position,
+        bytes_max: u64,
+    ) -> Result<(Vec<Placed>, Position), HistoryError> {
+        let (mut records, mut next) = (Vec::new(), from);
+        let end = Position(end.0.min(self.length()));
+        while next < end && next.0.saturating_sub(from.0) < bytes_max {
+            let bytes = self.frames(next, end, bytes_max)?;
+            let mut taken = 0;
+            while let Some(frame) = decode_frame(bytes.get(taken..).unwrap_or_default(), next) {
+                records.push((next, frame.record.to_vec()));
+                taken = taken.saturating_add(FRAME_HEADER_BYTES + frame.record.len());
+                next = Position(frame.end(next.0));
+            }
+            if taken == 0 {
+                return Err(self.damaged(next, "the record does not match its checksum"));
+            }
+        }
+        Ok((records, next))
+    }
+
+    /// About `bytes_max` bytes of whole frames from `from` on, and at least the first one, unchecked.
+    fn frames(
+        &self,
+        from: Position,
+        end: Position,
+        bytes_max: u64,
+    ) -> Result<Vec<u8>, HistoryError> {
+        let bytes = self.raw(from.0, end.0, bytes_max).map_err(HistoryError::Disk)?;
+        let first = record_length(&bytes).map(|record| FRAME_HEADER_BYTES.saturating_add(record));
+        if first.is_some_and(|first| first <= bytes.len()) {
+            return Ok(bytes);
+        }
+        self.frame_bytes(from)
     }
 
     pub(crate) fn mark(&self) -> HistoryMark {

@@ -54,6 +54,35 @@ fn a_record_can_be_read_before_and_after_it_is_written_to_a_file() {
 }
 
 #[test]
+fn records_are_read_in_a_row_over_files_and_memory_in_pages_of_any_size() {
+    let disk = SimulatedDisk::from_seed(8);
+    let mut history = open(&disk, HistoryMark::default()).unwrap();
+    let mut positions = append(&mut history, 0..40);
+    positions.push(history.append(&record(40)));
+    let reader = history.reader();
+    let expected: Vec<_> =
+        positions.iter().enumerate().map(|(number, at)| (*at, record(number))).collect();
+    for bytes_max in [1, 70, 400, 100_000] {
+        let (mut all, mut next) = (Vec::new(), Position(0));
+        while next < reader.end() {
+            let (page, behind) = reader.records(next, reader.end(), bytes_max).unwrap();
+            assert!(!page.is_empty() && next < behind);
+            all.extend(page);
+            next = behind;
+        }
+        assert_eq!(all, expected, "{bytes_max} bytes at a time");
+    }
+    // Not beyond what the reader asks for, and from nowhere but where a record starts.
+    let (page, next) = reader.records(positions[2], positions[5], 100_000).unwrap();
+    assert_eq!((page.len(), next), (3, positions[5]));
+    let between = Position(positions[2].0 + 1);
+    assert!(matches!(
+        reader.records(between, reader.end(), 100),
+        Err(HistoryError::Damaged { .. })
+    ));
+}
+
+#[test]
 fn a_restart_cuts_to_the_snapshot_and_the_log_writes_the_same_again() {
     let disk = SimulatedDisk::from_seed(2);
     let mut history = open(&disk, HistoryMark::default()).unwrap();

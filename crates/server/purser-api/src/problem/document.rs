@@ -8,7 +8,8 @@ use utoipa::ToSchema;
 use super::{Outcome, ProblemCode, Retry};
 use crate::hold::HoldStatus;
 use crate::ids::LotId;
-use crate::text::{Amount, Moment, RegionName, SequenceNumber};
+use crate::job::JobStatus;
+use crate::text::{Amount, BudgetLabel, Moment, RegionName, SequenceNumber};
 
 /// Why a request was not done (RFC 9457).
 ///
@@ -69,10 +70,34 @@ pub struct Figures {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub debt_limit: Option<Amount>,
+    /// The budget that failed: the first of those that the call named and of those above them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub budget: Option<BudgetLabel>,
+    /// That budget's limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub budget_limit: Option<Amount>,
+    /// What is left of it in its present period, or in that of the hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub budget_remaining: Option<Amount>,
+    /// When that period ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub budget_until: Option<Moment>,
     /// How many holds have not ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub open_holds: Option<u64>,
+    /// How many jobs are queued, leased or dead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub open_jobs: Option<u64>,
+    /// How the job stands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub job_status: Option<JobStatus>,
     /// What can still be refunded.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]

@@ -23,7 +23,8 @@ use serde::Deserialize;
 pub use self::regions::RegionsConfig;
 pub use self::router::RouterConfig;
 pub use self::sections::{
-    LimitsConfig, PeerConfig, RaftConfig, RetentionConfig, StorageConfig, StorageProfile,
+    LimitsConfig, PeerConfig, PostgresConfig, RaftConfig, RetentionConfig, StorageConfig,
+    StorageProfile, WebhooksConfig,
 };
 pub use self::tokens::TokenConfig;
 use crate::settings::{
@@ -73,6 +74,10 @@ pub struct NodeConfig {
     /// the read model fresher; less often writes fewer, larger batches. No answer depends on it.
     #[serde(default = "default_sweep_ms")]
     pub sweep_ms: u64,
+    /// How often the node verifies by itself what it has, in seconds; 0 switches it off. More often finds
+    /// damage sooner; each time all history is read and folded, in the background.
+    #[serde(default = "default_verify_seconds")]
+    pub verify_seconds: u64,
     /// Consensus.
     #[serde(default)]
     pub raft: RaftConfig,
@@ -85,9 +90,14 @@ pub struct NodeConfig {
     /// How long accounts remember that are opened without saying so.
     #[serde(default)]
     pub retention: RetentionConfig,
+    /// What webhooks may do.
+    #[serde(default)]
+    pub webhooks: WebhooksConfig,
     /// Who may ask for what.
     #[serde(default)]
     pub token: Vec<TokenConfig>,
+    /// Where a read model is kept; nowhere if left out. No answer depends on it.
+    pub postgres: Option<PostgresConfig>,
 }
 
 const fn default_shards() -> u32 {
@@ -100,6 +110,10 @@ const fn default_grace_ms() -> u64 {
 
 const fn default_sweep_ms() -> u64 {
     1_000
+}
+
+const fn default_verify_seconds() -> u64 {
+    6 * 3_600
 }
 
 /// Why a configuration is refused. The texts name the keys as they stand in the file.
@@ -172,6 +186,9 @@ pub enum ConfigError {
     /// A limit that lets nothing through.
     #[error("limits: {0} must be at least {1}")]
     Limit(&'static str, u64),
+    /// No usage event would ever be accepted.
+    #[error("retention: event-seconds must be at least 1")]
+    EventRetention,
     /// An account would forget every key at once: a repeated request would be done twice.
     #[error("retention: key-seconds must be at least 1")]
     KeyRetention,
@@ -251,7 +268,10 @@ impl NodeConfig {
             limits: self.limits.validate()?,
             tokens: validate_tokens(&self.token)?,
             retention: self.retention.validate()?,
+            webhooks: self.webhooks.settings(),
             sweep_every: (self.sweep_ms > 0).then(|| Duration::from_millis(self.sweep_ms)),
+            verify_every: (self.verify_seconds > 0)
+                .then(|| Duration::from_secs(self.verify_seconds)),
         })
     }
 
@@ -367,6 +387,7 @@ mod tests {
         check_refused("[limits]\nbody-bytes-max = 1000", "body-bytes-max must be at least 1048576");
         check_refused("[limits]\nlong-reads-max = 0", "long-reads-max must be at least 1");
         check_refused("[limits]\nanswer-ms = 0", "answer-ms must be at least 1");
+        check_refused("[retention]\nevent-seconds = 0", "event-seconds must be at least 1");
         check_refused("[retention]\nkey-seconds = 0", "key-seconds must be at least 1");
         check_refused("[retention]\nrecord-seconds = 0", "at least key-seconds, which is 86400");
         check_refused("[retention]\nkey-seconds = 9\nrecord-seconds = 8", "which is 9");

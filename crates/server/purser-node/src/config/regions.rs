@@ -34,6 +34,10 @@ pub struct RegionsConfig {
     /// After how many seconds a silent standby is not waited for any more.
     #[serde(default = "standby_silence")]
     pub standby_silence_seconds: u64,
+    /// After how many seconds a region of which nothing is heard is failed over without being asked; left to
+    /// operators if left out. More lets longer cuts heal by themselves; less has calls that only a home
+    /// decides wait for less long.
+    pub fail_over_after_seconds: Option<u64>,
 }
 
 const fn standby_silence() -> u64 {
@@ -49,10 +53,14 @@ impl RegionsConfig {
         let numbers = self.numbers(own, peers)?;
         let known: BTreeSet<NodeId> = peers.keys().copied().chain([node]).collect();
         let placement_voters = self.voters(&known)?;
+        let standbys = self.standbys(&numbers)?;
+        let region_of = |node: &NodeId| peers.get(node).map_or(own, |peer| peer.region);
+        let voting = placement_voters.iter().map(region_of).collect();
         Ok(RegionSettings {
+            fail_over_after: self.fail_over_after(&standbys, voting)?,
             placement_voters,
             voucher_key: self.voucher_key()?,
-            standbys: self.standbys(&numbers)?,
+            standbys,
             standby_silence: self.silence()?,
             numbers,
         })
@@ -119,6 +127,36 @@ impl RegionsConfig {
         Ok(Duration::from_secs(silence))
     }
 
+    /// `voting` are the regions of Placement's voters, each as often as it has one.
+    fn fail_over_after(
+        &self,
+        standbys: &BTreeMap<Region, BTreeSet<Region>>,
+        voting: Vec<Region>,
+    ) -> Result<Option<Duration>, ConfigError> {
+        let wrong = |text: String| wrong(format!("fail-over-after-seconds {text}"));
+        let Some(seconds) = self.fail_over_after_seconds else { return Ok(None) };
+        let limits = RegionSettings::FAIL_OVER_SECONDS;
+        if !limits.contains(&seconds) {
+            let (min, max) = (limits.start(), limits.end());
+            return Err(wrong(format!("must be from {min} to {max}")));
+        }
+        let followed = standbys.iter().filter(|(_, standbys)| !standbys.is_empty());
+        let mut homes = followed.map(|(home, _)| *home).peekable();
+        if homes.peek().is_none() {
+            return Err(wrong("needs standbys: nobody could take over".to_owned()));
+        }
+        let decides = |lost: &Region| {
+            let left = voting.iter().filter(|region| *region != lost).count();
+            left > voting.len() / 2
+        };
+        match homes.find(|home| !decides(home)) {
+            Some(home) => Err(wrong(format!(
+                "needs a majority of placement-voters outside of {home}: nobody could decide without it"
+            ))),
+            None => Ok(Some(Duration::from_secs(seconds))),
+        }
+    }
+
     /// The standbys of each home.
     pub(super) fn standbys(
         &self,
@@ -148,4 +186,53 @@ impl RegionsConfig {
 
 const fn wrong(text: String) -> ConfigError {
     ConfigError::Regions(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const THREE: [&str; 3] = ["us", "eu", "ap"];
+
+    fn region(name: &str) -> Region {
+        Region::parse(name).unwrap()
+    }
+
+    /// What three regions say about failing over, with Placement's voters in `voting`.
+    fn fail_over_after(more: &str, voting: [&str; 3]) -> Result<Option<u64>, String> {
+        let text = "numbers = { us = 0, eu = 1, ap = 2 }\nplacement-voters = [1, 2, 3]";
+        let config: RegionsConfig = toml::from_str(&format!("{text}\n{more}")).unwrap();
+        let number = |number| RegionNumber::from_u16(number).unwrap();
+        let numbers = THREE.into_iter().map(region).zip((0..).map(number)).collect();
+        let standbys = config.standbys(&numbers).unwrap();
+        let after = config.fail_over_after(&standbys, voting.map(region).to_vec());
+        after.map(|after| after.map(|after| after.as_secs())).map_err(|error| error.to_string())
+    }
+
+    #[track_caller]
+    fn check_refused(more: &str, voting: [&str; 3], expected: &str) {
+        let text = fail_over_after(more, voting).unwrap_err();
+        assert!(text.contains(expected), "{text:?} should contain {expected:?}");
+    }
+
+    #[test]
+    fn failing_over_unasked_needs_patience_a_standby_and_somebody_who_decides() {
+        let after = |seconds: u64| {
+            format!("standbys = {{ us = [\"eu\"] }}\nfail-over-after-seconds = {seconds}")
+        };
+        assert_eq!(fail_over_after("standbys = { us = [\"eu\"] }", THREE), Ok(None));
+        assert_eq!(fail_over_after(&after(30), THREE), Ok(Some(30)));
+        let limits = "regions: fail-over-after-seconds must be from 10 to 3600";
+        check_refused(&after(9), THREE, limits);
+        check_refused(&after(3_601), THREE, limits);
+        check_refused("fail-over-after-seconds = 30", THREE, "needs standbys");
+        let nobody = "standbys = { us = [] }\nfail-over-after-seconds = 30";
+        check_refused(nobody, THREE, "needs standbys");
+        check_refused(
+            &after(30),
+            ["us", "us", "ap"],
+            "a majority of placement-voters outside of us",
+        );
+        assert_eq!(fail_over_after(&after(30), ["eu", "eu", "ap"]), Ok(Some(30)));
+    }
 }

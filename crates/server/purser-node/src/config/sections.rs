@@ -1,5 +1,6 @@
 //! The tables of the configuration file, one for each concern.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use purser_raft::{GroupSettings, RaftTimings, WalSettings};
@@ -8,6 +9,7 @@ use serde::Deserialize;
 
 use super::ConfigError;
 use crate::settings::{BaseUrl, LimitSettings, PeerSettings, RetentionSettings};
+use crate::webhooks::WebhookSettings;
 
 /// `[[peer]]`: another node.
 #[derive(Debug, Clone, Deserialize)]
@@ -221,11 +223,17 @@ pub struct RetentionConfig {
     /// Ended holds and charges: how long they can be refunded. At least as long as keys, whose
     /// remembered answers are about them.
     pub record_seconds: u64,
+    /// Usage events: how long after its time an event is accepted, and remembered. At least a second.
+    /// Longer lets senders be down for longer; each event takes some 100 bytes of memory.
+    pub event_seconds: u64,
 }
 
 impl RetentionConfig {
     pub(super) const fn validate(self) -> Result<RetentionSettings, ConfigError> {
-        let Self { key_seconds, record_seconds } = self;
+        let Self { key_seconds, record_seconds, event_seconds } = self;
+        if event_seconds == 0 {
+            return Err(ConfigError::EventRetention);
+        }
         if key_seconds == 0 {
             return Err(ConfigError::KeyRetention);
         }
@@ -235,17 +243,53 @@ impl RetentionConfig {
         Ok(RetentionSettings {
             keys: Span::from_secs(key_seconds),
             records: Span::from_secs(record_seconds),
+            events: Span::from_secs(event_seconds),
         })
     }
 }
 
 impl Default for RetentionConfig {
     fn default() -> Self {
-        let RetentionSettings { keys, records } = RetentionSettings::STANDARD;
-        Self { key_seconds: keys.as_secs(), record_seconds: records.as_secs() }
+        let RetentionSettings { keys, records, events } = RetentionSettings::STANDARD;
+        let (key_seconds, record_seconds) = (keys.as_secs(), records.as_secs());
+        Self { key_seconds, record_seconds, event_seconds: events.as_secs() }
     }
 }
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).expect("our defaults are a few minutes at most")
+}
+
+/// The `[postgres]` section: a read model of what this region's homes have decided.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct PostgresConfig {
+    /// The file with the server's address, a URL or `key=value` pairs as libpq takes them: it may hold a
+    /// password.
+    pub address_file: PathBuf,
+    /// A file with certificates in PEM: only who has one of these may vouch for the server. Without it this
+    /// machine's roots count. The address needs `sslmode=verify-full` then.
+    pub ca_file: Option<PathBuf>,
+    /// The schema that the tables are in.
+    #[serde(default = "default_schema")]
+    pub schema: String,
+}
+
+fn default_schema() -> String {
+    "purser".to_owned()
+}
+
+/// `[webhooks]`: what webhooks may do.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct WebhooksConfig {
+    /// Set it where receivers stand in a network of your own: their addresses may then be private, and
+    /// `http`. Otherwise whoever may make a webhook could have the service ask what only it can reach.
+    pub allow_private_targets: bool,
+}
+
+impl WebhooksConfig {
+    pub(super) const fn settings(self) -> WebhookSettings {
+        WebhookSettings { allow_private_targets: self.allow_private_targets }
+    }
 }

@@ -203,10 +203,16 @@ async fn throw_away(headers: &HeaderMap, body: Body, bytes_max: usize, deadline:
     }
 }
 
+/// The types of bodies that are read. What a body has to be its operation says; events are JSON by their
+/// own names as well.
+const JSON_TYPES: [&str; 3] =
+    ["application/json", "application/cloudevents+json", "application/cloudevents-batch+json"];
+
 fn is_json(headers: &HeaderMap) -> bool {
     let Some(value) = headers.get(header::CONTENT_TYPE) else { return false };
     let essence = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
-    essence.trim_ascii().eq_ignore_ascii_case(b"application/json")
+    let essence = essence.trim_ascii();
+    JSON_TYPES.iter().any(|json| essence.eq_ignore_ascii_case(json.as_bytes()))
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ pub(crate) fn declare(routes: Routes<'_>) -> Routes<'_> {
                 .body::<ChargeRequest>()
                 .answers::<ChargeAnswer>(201)
                 .refuses(&[Code::InsufficientCredits, Code::AccountFrozen, Code::AccountClosed])
+                .refuses(&[Code::BudgetExceeded, Code::BudgetNotFound])
                 .refuses(&[Code::AmountOverflow]),
             charge,
         )
@@ -43,7 +44,7 @@ async fn charge(call: Call) -> Handled {
     let request: ChargeRequest = call.json()?;
     let account = call.account(call.unit()?)?;
     let item = call.item(convert::charge(&request))?.noting(&request.metadata)?;
-    let done = call.spend(&account, item, request.consistency).await?;
+    let done = call.spend(&account, item, request.decider()).await?;
     let answer = done.shown(&account).charge_answer(&done.receipt)?;
     if !done.decided.replayed {
         call.api.metrics().record_debt_added(debt_added(&done.receipt));

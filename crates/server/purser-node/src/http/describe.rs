@@ -5,7 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use purser_api::{ChargeId, HoldId, LotId, ProblemCode, RegionName, TenantName, headers};
+use purser_api::{
+    BudgetLabel, ChargeId, HoldId, JobName, LotId, ProblemCode, RegionName, SequenceNumber,
+    TenantName, VerificationId, WebhookDeadLetterId, WebhookName, headers,
+};
 use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::path::{
     Operation as Described, OperationBuilder, Parameter, ParameterBuilder, ParameterIn,
@@ -38,12 +41,16 @@ pub(crate) struct Description {
 pub(crate) enum Tag {
     /// Spending credits.
     Spend,
+    /// Jobs, queues and dead letters.
+    Jobs,
     /// Reading accounts.
     Read,
     /// Tenants and their lots.
     Tenants,
     /// What is set aside for regions, and what can be overspent.
     Regions,
+    /// Who is told of entries.
+    Webhooks,
     /// Nodes, groups and regions.
     Cluster,
 }
@@ -231,16 +238,25 @@ impl Description {
 
 impl Tag {
     /// All tags.
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Spend, Self::Read, Self::Tenants, Self::Regions, Self::Cluster];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Spend,
+        Self::Jobs,
+        Self::Read,
+        Self::Tenants,
+        Self::Regions,
+        Self::Webhooks,
+        Self::Cluster,
+    ];
 
     /// The tag's name.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Spend => "spend",
+            Self::Jobs => "jobs",
             Self::Read => "read",
             Self::Tenants => "tenants",
             Self::Regions => "regions",
+            Self::Webhooks => "webhooks",
             Self::Cluster => "cluster",
         }
     }
@@ -249,11 +265,15 @@ impl Tag {
     pub(crate) const fn meaning(self) -> &'static str {
         match self {
             Self::Spend => "Spending credits: authorize, capture, release, charge, undo.",
+            Self::Jobs => {
+                "Jobs, their outcomes, the queues that workers take them from, and dead letters."
+            }
             Self::Read => "Reading an account: balance, holds, lots, entries, statements.",
             Self::Tenants => "Operating accounts: open, grant, void, adjust, freeze, close.",
             Self::Regions => {
                 "Operating allocations: what regions may spend, and the overspend bound."
             }
+            Self::Webhooks => "Having receivers told of entries, by signed calls.",
             Self::Cluster => "Operating nodes, groups and regions.",
         }
     }
@@ -323,7 +343,13 @@ fn path_parameters(path: &str) -> impl Iterator<Item = Parameter> {
             "hold" => (HoldId::schema(), "The hold."),
             "charge" => (ChargeId::schema(), "The charge."),
             "lot" => (LotId::schema(), "The lot."),
+            "job" => (JobName::schema(), "The job."),
+            "entry" => (SequenceNumber::schema(), "The entry that parked the event."),
+            "budget" => (BudgetLabel::schema(), "The budget."),
             "region" => (RegionName::schema(), "The region."),
+            "verification" => (VerificationId::schema(), "The verification."),
+            "webhook" => (WebhookName::schema(), "The webhook."),
+            "dead_letter" => (WebhookDeadLetterId::schema(), "The dead letter."),
             "group" => (number(), "The group's number."),
             _ => (number(), "The node's number."),
         };

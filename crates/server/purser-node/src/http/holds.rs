@@ -9,7 +9,7 @@ use purser_api::{
     AuthorizeRequest, CaptureAnswer, CaptureRequest, ExtendRequest, HoldAnswer, HoldDetail,
     HoldStatus, HoldsQuery, ProblemCode as Code, ReleaseRequest, UnitQuery, paths,
 };
-use purser_ledger::{Account, Fact, Hold, Target};
+use purser_ledger::{Account, Fact, Hold, HoldNumber, Target};
 use purser_types::{HistoryReader, LogTime, Sequence};
 
 use crate::http::call::{Call, Remarks};
@@ -34,7 +34,8 @@ pub(crate) fn declare(routes: Routes<'_>) -> Routes<'_> {
             spend("Sets credits aside for work that has not been done yet.")
                 .body::<AuthorizeRequest>()
                 .answers::<HoldAnswer>(201)
-                .refuses(&[Code::InsufficientCredits, Code::AccountFrozen, Code::AccountClosed]),
+                .refuses(&[Code::InsufficientCredits, Code::AccountFrozen, Code::AccountClosed])
+                .refuses(&[Code::BudgetExceeded, Code::BudgetNotFound]),
             authorize,
         )
         .call(
@@ -62,7 +63,7 @@ pub(crate) fn declare(routes: Routes<'_>) -> Routes<'_> {
                 .optional_body::<CaptureRequest>()
                 .answers::<CaptureAnswer>(200)
                 .refuses(&ENDED)
-                .refuses(&[Code::InsufficientCredits]),
+                .refuses(&[Code::InsufficientCredits, Code::BudgetExceeded]),
             capture,
         )
         .call(
@@ -90,7 +91,7 @@ async fn authorize(call: Call) -> Handled {
     let request: AuthorizeRequest = call.json()?;
     let account = call.account(call.unit()?)?;
     let item = call.item(convert::authorize(&request))?.noting(&request.metadata)?;
-    let done = call.spend(&account, item, request.consistency).await?;
+    let done = call.spend(&account, item, request.decider()).await?;
     let answer = done.shown(&account).hold_answer(&done.receipt)?;
     Ok(Reply::decided(StatusCode::CREATED, &answer, done.decided)?)
 }
@@ -255,8 +256,9 @@ fn all_holds(
             found.next = Some(Sequence(entry.sequence.0.saturating_add(1)));
             break;
         }
-        let Fact::Authorized(made) = &entry.fact else { continue };
-        let hold = account.hold(Target::Hold(made.number), now, history).map_err(failed)?;
+        let (Fact::Authorized(_) | Fact::JobCreated(_)) = &entry.fact else { continue };
+        let hold =
+            account.hold(Target::Hold(HoldNumber(entry.sequence)), now, history).map_err(failed)?;
         found.items.extend(hold.filter(|hold| filter.admits(hold)));
     }
     Ok(found)

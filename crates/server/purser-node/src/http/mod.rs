@@ -10,15 +10,20 @@ mod astray;
 mod at_home;
 mod balance;
 mod batch;
+mod calendar;
 mod call;
+mod changes;
 mod charges;
 mod check;
 mod convert;
 mod describe;
 mod entries;
+mod events;
 mod forward;
 mod health;
 mod holds;
+mod jobs;
+mod leasing;
 mod long_read;
 mod lots;
 mod names;
@@ -47,8 +52,10 @@ use purser_raft::NodeId;
 use purser_types::{Owner, Region};
 use tokio::sync::Semaphore;
 
+pub(crate) use self::changes::change_of;
 pub use self::openapi::openapi_document;
 pub(crate) use self::operation::Operation;
+use crate::feed::Feed;
 use crate::groups::Groups;
 use crate::http::admission::BodyRoom;
 use crate::http::call::RequestIds;
@@ -62,6 +69,8 @@ use crate::settings::{
 };
 use crate::tasks::Tasks;
 use crate::token::Token;
+use crate::verification::Verifier;
+use crate::webhooks::WebhookSettings;
 
 /// What all handlers of a node share.
 pub(crate) struct Api {
@@ -71,17 +80,32 @@ pub(crate) struct Api {
     groups: Groups,
     /// Where the cluster stands in several regions.
     regions: Option<Arc<Regions>>,
+    /// What each shard has decided, by shard.
+    feeds: Vec<Feed>,
     peers: BTreeMap<NodeId, PeerSettings>,
     tokens: Vec<Arc<Token>>,
     limits: LimitSettings,
     body_room: BodyRoom,
     long_reads: Arc<Semaphore>,
     retention: RetentionSettings,
+    webhooks: WebhookSettings,
     metrics: Arc<NodeMetrics>,
     recorder: Option<Recorder>,
     forwarder: Forwarder,
+    /// Nothing in a router, which keeps nothing that could be verified.
+    verifier: Option<Arc<Verifier>>,
     request_ids: RequestIds,
     draining: AtomicBool,
+}
+
+/// What an API stands before.
+pub(crate) struct Behind {
+    /// The groups.
+    pub(crate) groups: Groups,
+    /// Where the cluster stands in several regions.
+    pub(crate) regions: Option<Arc<Regions>>,
+    /// What verifies the groups.
+    pub(crate) verifier: Option<Arc<Verifier>>,
 }
 
 /// What an API has to know, whether a node serves it or a router.
@@ -93,6 +117,7 @@ pub(crate) struct ApiSettings {
     tokens: Vec<Arc<Token>>,
     limits: LimitSettings,
     retention: RetentionSettings,
+    webhooks: WebhookSettings,
 }
 
 impl From<&NodeSettings> for ApiSettings {
@@ -105,6 +130,7 @@ impl From<&NodeSettings> for ApiSettings {
             tokens: settings.tokens.clone(),
             limits: settings.limits,
             retention: settings.retention,
+            webhooks: settings.webhooks,
         }
     }
 }
@@ -120,6 +146,8 @@ impl From<&RouterSettings> for ApiSettings {
             limits: settings.limits,
             // It opens no account.
             retention: RetentionSettings::STANDARD,
+            // It delivers nothing.
+            webhooks: WebhookSettings::default(),
         }
     }
 }
@@ -128,28 +156,37 @@ impl Api {
     /// The API of a node, or of a router. Connections to other nodes are tasks of `tasks`.
     pub(crate) fn new(
         settings: ApiSettings,
-        (groups, regions): (Groups, Option<Arc<Regions>>),
+        Behind { groups, regions, verifier }: Behind,
         metrics: Arc<NodeMetrics>,
         recorder: Option<Recorder>,
         tasks: &Tasks,
     ) -> Self {
-        let ApiSettings { node, cluster, region, peers, tokens, limits, retention } = settings;
+        let ApiSettings { node, cluster, region, peers, tokens, limits, retention, webhooks } =
+            settings;
         let long_reads_max = limits.long_reads_max.min(Semaphore::MAX_PERMITS);
+        let feeds = groups.by_shard().map(|(shard, group)| {
+            let watch = regions.as_ref().and_then(|regions| regions.watch_of(shard));
+            Feed::new(shard, group.clone(), watch.cloned())
+        });
+        let feeds = feeds.collect();
         Self {
             node,
             cluster,
             owner: Owner::home(region),
             groups,
             regions,
+            feeds,
             peers,
             tokens,
             limits,
             body_room: BodyRoom::new(limits.body_bytes_max),
             long_reads: Arc::new(Semaphore::new(long_reads_max)),
             retention,
+            webhooks,
             metrics,
             recorder,
             forwarder: Forwarder::new(tasks),
+            verifier,
             request_ids: RequestIds::new(),
             draining: AtomicBool::new(false),
         }
@@ -191,6 +228,11 @@ impl Api {
         self.groups.all().is_empty()
     }
 
+    /// What each shard has decided, by shard.
+    pub(crate) fn feeds(&self) -> &[Feed] {
+        &self.feeds
+    }
+
     pub(crate) const fn groups(&self) -> &Groups {
         &self.groups
     }
@@ -216,6 +258,10 @@ impl Api {
         self.retention
     }
 
+    pub(crate) const fn webhooks(&self) -> WebhookSettings {
+        self.webhooks
+    }
+
     pub(crate) fn metrics(&self) -> &NodeMetrics {
         &self.metrics
     }
@@ -226,6 +272,11 @@ impl Api {
 
     pub(crate) const fn forwarder(&self) -> &Forwarder {
         &self.forwarder
+    }
+
+    /// What verifies what the node has.
+    pub(crate) const fn verifier(&self) -> Option<&Arc<Verifier>> {
+        self.verifier.as_ref()
     }
 
     pub(crate) const fn request_ids(&self) -> &RequestIds {
@@ -273,9 +324,13 @@ fn data_routes(routes: Routes<'_>) -> Routes<'_> {
     let routes = charges::declare(routes);
     let routes = undo::declare(routes);
     let routes = check::declare(routes);
+    let routes = jobs::declare(routes);
+    let routes = leasing::declare(routes);
+    let routes = events::declare(routes);
     let routes = batch::declare(routes);
     let routes = balance::declare(routes);
     let routes = entries::declare(routes);
+    let routes = changes::declare(routes);
     let routes = lots::declare(routes);
     statement::declare(routes)
 }

@@ -45,12 +45,36 @@ operations! {
     ReclaimCharge "reclaim_charge",
     /// Asks what an authorize would answer.
     Check "check",
+    /// Creates a job.
+    CreateJob "create_job",
+    /// Shows a job.
+    GetJob "job",
+    /// Lists jobs.
+    ListJobs "jobs",
+    /// Reports how an attempt of a job ended.
+    ReportOutcome "job_outcome",
+    /// Keeps a job for longer.
+    RenewJob "renew_job",
+    /// Takes jobs that are due.
+    LeaseJobs "lease_jobs",
+    /// Takes usage events in.
+    TakeEvents "events",
+    /// Lists usage events that wait for people.
+    ListParkedEvents "parked_events",
+    /// Shows one of them.
+    GetParkedEvent "parked_event",
+    /// Takes one after all.
+    RedriveParkedEvent "redrive_event",
+    /// Lets nothing become of one.
+    DiscardParkedEvent "discard_event",
     /// Does several operations.
     Batch "batch",
     /// Shows a balance.
     GetBalance "balance",
     /// Lists entries.
     ListEntries "entries",
+    /// Tells what has been decided since.
+    ListChanges "changes",
     /// Lists lots.
     ListLots "lots",
     /// Shows what happened between two instants.
@@ -87,6 +111,14 @@ operations! {
     GetPolicy "policy",
     /// Changes a policy.
     SetPolicy "set_policy",
+    /// Lists budgets.
+    ListBudgets "budgets",
+    /// Shows a budget.
+    GetBudget "budget",
+    /// Makes or changes a budget.
+    SetBudget "set_budget",
+    /// Removes a budget.
+    RemoveBudget "remove_budget",
     /// Lists what is set aside for regions.
     ListAllocations "allocations",
     /// Changes what a region may do with its allocation.
@@ -99,6 +131,14 @@ operations! {
     TakeBack "take_back",
     /// Ends an allocation of which nothing more will be heard.
     WriteOff "write_off",
+    /// Lists jobs that only people may touch.
+    ListDeadLetters "dead_letters",
+    /// Shows one of them.
+    GetDeadLetter "dead_letter",
+    /// Lets one be tried again.
+    RedriveDeadLetter "redrive",
+    /// Lets nothing become of one.
+    DiscardDeadLetter "discard",
     /// Shows what can have been overspent.
     GetOverspend "overspend",
     /// Shows the regions.
@@ -109,6 +149,32 @@ operations! {
     GetDrain "drain_progress",
     /// Stops it.
     StopDrain "stop_drain",
+    /// Shows the webhooks.
+    ListWebhooks "webhooks",
+    /// Makes a webhook.
+    CreateWebhook "create_webhook",
+    /// Shows a webhook.
+    GetWebhook "webhook",
+    /// Ends a webhook.
+    RemoveWebhook "remove_webhook",
+    /// Changes what a webhook signs with.
+    RotateWebhook "rotate_webhook",
+    /// Has a webhook deliver.
+    EnableWebhook "enable_webhook",
+    /// Has a webhook wait.
+    DisableWebhook "disable_webhook",
+    /// Lists what a webhook could not deliver.
+    ListWebhookDeadLetters "webhook_dead_letters",
+    /// Tries a webhook's dead letter once more.
+    RedriveWebhook "redrive_webhook_dead_letter",
+    /// Tries a webhook's dead letters once more.
+    RedriveWebhookAll "redrive_webhook",
+    /// Gives a webhook's dead letter up.
+    DiscardWebhook "discard_webhook_dead_letter",
+    /// Starts a verification.
+    StartVerification "verify",
+    /// Shows how far one has come.
+    GetVerification "verification",
     /// Shows the node's groups.
     GetCluster "cluster",
     /// Adds a node that does not vote to a group.

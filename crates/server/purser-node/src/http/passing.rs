@@ -73,8 +73,8 @@ impl Call {
     ) -> Option<Region> {
         // What cannot be read is for a node to refuse.
         let consistency = match operation {
-            Operation::Authorize => self.json::<AuthorizeRequest>().ok()?.consistency,
-            Operation::Charge => self.json::<ChargeRequest>().ok()?.consistency,
+            Operation::Authorize => self.json::<AuthorizeRequest>().ok()?.decider(),
+            Operation::Charge => self.json::<ChargeRequest>().ok()?.decider(),
             _ => return None,
         };
         let home = regions.directory().known_home(tenant)?.home;

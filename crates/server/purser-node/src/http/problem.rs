@@ -16,7 +16,8 @@ use purser_ledger::Rejection;
 use purser_raft::{ChangeError, ProposeError, ReadError};
 use purser_types::{Credits, Generation, HistoryError, Owner, Region};
 
-use self::rejections::{code_of, figures_of};
+pub(crate) use self::rejections::code_of;
+use self::rejections::figures_of;
 use crate::tasks::chain;
 
 /// Why a request was not done, on its way to the caller.

@@ -10,7 +10,8 @@ use serde::Serialize;
 
 use crate::http::problem::{Decided, Refusal};
 
-const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static(headers::IDEMPOTENT_REPLAYED);
+pub(crate) const IDEMPOTENT_REPLAYED: HeaderName =
+    HeaderName::from_static(headers::IDEMPOTENT_REPLAYED);
 pub(crate) const DECIDED_BY: HeaderName = HeaderName::from_static(headers::PURSER_DECIDED_BY);
 const BOUND: HeaderName = HeaderName::from_static(headers::PURSER_BOUND);
 const AGE_MS: HeaderName = HeaderName::from_static(headers::PURSER_AGE_MS);
@@ -22,6 +23,7 @@ pub(crate) struct Reply {
     body: Bytes,
     decided: Option<Decided>,
     age_ms: Option<u64>,
+    is_replayed: bool,
 }
 
 impl Reply {
@@ -41,12 +43,17 @@ impl Reply {
 
     /// An answer whose body is written already. `decided` says how the log decided it, if it did.
     pub(crate) const fn as_written(body: Bytes, decided: Option<Decided>) -> Self {
-        Self { status: StatusCode::OK, body, decided, age_ms: None }
+        Self { status: StatusCode::OK, body, decided, age_ms: None, is_replayed: false }
     }
 
     /// The same answer, saying how old it is.
     pub(crate) fn aged(self, age_ms: u64) -> Self {
         Self { age_ms: Some(age_ms), ..self }
+    }
+
+    /// The same answer, saying whether it was given before, under the same key. For what no account decides.
+    pub(crate) fn replayed(self, is_replayed: bool) -> Self {
+        Self { is_replayed, ..self }
     }
 
     /// How the log decided it, if it did.
@@ -57,7 +64,7 @@ impl Reply {
     fn with(status: StatusCode, body: &impl Serialize) -> Result<Self, Refusal> {
         let body = serde_json::to_vec(body)
             .map_err(|error| Refusal::internal(format!("the answer cannot be written: {error}")))?;
-        Ok(Self { status, body: body.into(), decided: None, age_ms: None })
+        Ok(Self { status, body: body.into(), decided: None, age_ms: None, is_replayed: false })
     }
 
     /// The response.
@@ -68,6 +75,9 @@ impl Reply {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if let Some(age_ms) = self.age_ms {
             headers.insert(AGE_MS, HeaderValue::from(age_ms));
+        }
+        if self.is_replayed {
+            headers.insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
         }
         response
     }

@@ -76,6 +76,8 @@ pub(crate) enum Verb {
     Post,
     /// `PUT`.
     Put,
+    /// `DELETE`.
+    Delete,
 }
 
 /// The calls declared so far.
@@ -139,6 +141,7 @@ impl Verb {
             Self::Get => MethodFilter::GET,
             Self::Post => MethodFilter::POST,
             Self::Put => MethodFilter::PUT,
+            Self::Delete => MethodFilter::DELETE,
         }
     }
 
@@ -147,6 +150,7 @@ impl Verb {
             Self::Get => HttpMethod::Get,
             Self::Post => HttpMethod::Post,
             Self::Put => HttpMethod::Put,
+            Self::Delete => HttpMethod::Delete,
         }
     }
 }

@@ -16,11 +16,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use purser_api::DeciderRole;
 use purser_ledger::{
-    Account, AccountName, AsOf, Command, HomeSpan, Item, Ledger, Outcome, Receipt, Rejection, codec,
+    Account, AccountName, AsOf, Command, Hold, HomeSpan, Item, Ledger, Outcome, Receipt, Rejection,
+    codec,
 };
 use purser_raft::{Group, NodeId, ProposeError, ReadError};
-use purser_types::{Epoch, Generation, HistoryReader, LogTime, Machine, Region, Sequence};
+use purser_types::{Epoch, Generation, HistoryReader, LogTime, Machine, Owner, Region, Sequence};
 
 use crate::http::astray::Astray;
 use crate::http::call::Call;
@@ -58,9 +60,8 @@ impl Decision {
         let decided = Decided { replayed: outcome.replayed, ..decided };
         match outcome.result {
             Ok(receipt) => {
-                // What is answered again was decided by whoever was home then.
-                let by = named_by(&decided.owner, &homes, receipt.last.sequence);
-                Ok(Self { receipt, decided: Decided { region: by.region, ..decided }, homes })
+                let decided = decided_by(decided, &receipt, &homes);
+                Ok(Self { receipt, decided, homes })
             }
             Err(rejection) => {
                 let owner = match &rejection {
@@ -78,6 +79,21 @@ impl Decision {
     pub(crate) fn shown<'a>(&'a self, account: &'a AccountName) -> Shown<'a> {
         Shown::new(account, &self.decided.owner).with_homes(&self.homes)
     }
+}
+
+/// Who decided what `receipt` tells of, where `decided` answers: what is answered again was decided by
+/// whoever was home then, or by a region whose allocation is closed since.
+fn decided_by(decided: Decided, receipt: &Receipt, homes: &[HomeSpan]) -> Decided {
+    if decided.role == DeciderRole::Allocation {
+        return decided;
+    }
+    let owner = decided.owner;
+    let own = |hold: &Hold| hold.allocation == Sequence::ZERO;
+    if owner.generation != Generation::HOME && receipt.entry.fact.hold().is_some_and(own) {
+        return Decided { region: owner.region, role: DeciderRole::Allocation, ..decided };
+    }
+    let by = named_by(&Owner::home(decided.region), homes, receipt.last.sequence);
+    Decided { region: by.region, ..decided }
 }
 
 impl Call {

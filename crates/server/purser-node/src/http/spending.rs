@@ -14,8 +14,8 @@ use std::time::Instant;
 use bytes::Bytes;
 use purser_api::{Consistency, DeciderRole, ProblemCode};
 use purser_ledger::{
-    AccountName, Command, Item, Operation as Asked, Outcome, PassedOn, Rejection, Shortage, Target,
-    codec,
+    AccountName, Command, EventAbout, Item, Operation as Asked, Outcome, PassedOn, Rejection,
+    Shortage, Target, codec,
 };
 use purser_raft::{NodeId, ProposeError};
 use purser_types::{Credits, Generation, Owner, Region};
@@ -83,6 +83,11 @@ pub(crate) const fn cost_of(item: &Item) -> Option<Credits> {
     match &item.operation {
         Asked::Authorize(authorize) => Some(authorize.amount),
         Asked::Charge(charge) => Some(charge.amount),
+        Asked::CreateJob(job) => Some(job.amount),
+        Asked::RecordEvent(event) => match &event.about {
+            EventAbout::Usage { amount } if !amount.is_zero() => Some(*amount),
+            _ => None,
+        },
         _ => None,
     }
 }

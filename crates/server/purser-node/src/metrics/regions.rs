@@ -180,6 +180,8 @@ pub(crate) enum AskKind {
     Moves,
     /// Whether a standby follows, and what it has.
     Standby,
+    /// What it has, to be compared.
+    Verification,
 }
 
 impl AskKind {
@@ -191,6 +193,7 @@ impl AskKind {
             Self::Placement => "placement",
             Self::Moves => "moves",
             Self::Standby => "standby",
+            Self::Verification => "verification",
         }
     }
 }

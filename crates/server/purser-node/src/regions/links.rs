@@ -5,7 +5,7 @@
 //! brings the leaders of the region's shards, so that most asks go to the right node at once. A node that
 //! does not answer pulses is asked last. Nothing here decides about credits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -56,6 +56,8 @@ struct LinkState {
     leaders: Vec<Option<NodeId>>,
     /// The lives of its shards' groups, as their leaders said.
     lives: BTreeMap<Shard, Option<Life>>,
+    /// The regions that each of its nodes hears, as it last said.
+    hears: BTreeMap<NodeId, BTreeSet<Region>>,
     /// How often its nodes were named, so that they are in turns.
     turns: usize,
 }
@@ -69,6 +71,12 @@ impl LinkState {
     /// Whether a node was heard lately.
     fn hears(&self, node: NodeId, now: Span) -> bool {
         self.heard_at.get(&node).is_some_and(|heard_at| is_lately(*heard_at, now))
+    }
+
+    /// Whether a node that was heard lately said that it hears a region.
+    fn knows_of(&self, region: Region, now: Span) -> bool {
+        let mut hears = self.hears.iter();
+        hears.any(|(node, heard)| heard.contains(&region) && self.hears(*node, now))
     }
 
     fn leader(&self, Shard(shard): Shard) -> Option<NodeId> {
@@ -170,6 +178,29 @@ impl Links {
     pub(crate) fn is_reachable(&self, region: Region) -> bool {
         self.is_here(region)
             || self.heard_at(region).is_some_and(|heard_at| is_lately(heard_at, self.clock.now()))
+    }
+
+    /// Whether a node was heard lately, or needs no link.
+    pub(crate) fn hears(&self, node: NodeId) -> bool {
+        let Some((region, _)) = self.nodes.iter().find(|(_, nodes)| nodes.contains(&node)) else {
+            return true;
+        };
+        self.states().get(region).is_some_and(|state| state.hears(node, self.clock.now()))
+    }
+
+    /// The other regions that were heard lately.
+    pub(crate) fn heard(&self) -> Vec<Region> {
+        self.others().filter(|region| self.is_reachable(*region)).collect()
+    }
+
+    /// The other regions that were not heard lately, neither by this node nor by anybody whom it hears in a
+    /// third region.
+    pub(crate) fn silent(&self) -> BTreeSet<Region> {
+        let unheard: Vec<Region> =
+            self.others().filter(|region| !self.is_reachable(*region)).collect();
+        let (states, now) = (self.states(), self.clock.now());
+        let unheard = unheard.into_iter();
+        unheard.filter(|it| states.values().all(|state| !state.knows_of(*it, now))).collect()
     }
 
     /// Whether a region is this node's own, which needs no link.
@@ -337,11 +368,12 @@ impl Links {
         let sent = self.clock.now();
         let deadline = Instant::now() + PULSE_PATIENCE;
         match self.ask_any(vec![node], (region, None), &Ask::Pulse, deadline).await {
-            Ok(Answered::Pulse { leaders, lives }) => {
+            Ok(Answered::Pulse { leaders, lives, hears }) => {
                 let took = self.clock.since(sent);
                 let mut states = self.states();
                 let state = states.entry(region).or_default();
                 state.round_trip = Some(took);
+                state.hears.insert(node, hears.into_iter().collect());
                 state.lives.extend(lives.into_iter().map(|it| (Shard(it.shard), it.life)));
                 state.leaders = leaders.into_iter().map(|it| it.map(NodeId)).collect();
             }
@@ -389,7 +421,7 @@ mod tests {
             assert_eq!(order(&mut state, Some(Shard(1)), 6)[0], 3);
             assert_eq!(order(&mut state, Some(Shard(2)), 6)[0], 1);
         }
-        let first: std::collections::BTreeSet<u64> =
+        let first: BTreeSet<u64> =
             (0..3).map(|_| order(&mut state, Some(Shard(0)), 6)[0]).collect();
         assert_eq!(first, [1, 2, 3].into());
         state.heard_at.remove(&NodeId(3));

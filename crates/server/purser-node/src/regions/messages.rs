@@ -6,6 +6,8 @@
 //!  any ───── Move ─────▶ a shard   ◀── what it has of an account, or how far it has come
 //!  home ──── Standby ──▶ a standby ◀── whether it follows, or what it has of a lost home
 //!  any ───── Placement ▶ its group ◀── pages, one tenant, or what came of a change
+//!  any ───── State ────▶ a member  ◀── the digest of its state at an index
+//!  home ──── Books ────▶ region    ◀── what its books say as of an entry
 //!  any ───── Pulse ────▶ any       ◀── who leads which shard there, and which life it is in
 //! ```
 //!
@@ -22,6 +24,7 @@ use super::moving::{MoveAnswer, MoveAsk};
 use super::signature::SignedVoucher;
 use super::standby::{StandbyAnswer, StandbyAsk};
 use crate::metrics::AskKind;
+use crate::verification::{BookThere, BooksAsked, StateAsked};
 
 /// The one way of speaking that there is so far.
 const VERSION: u8 = 1;
@@ -75,9 +78,28 @@ pub(crate) enum Ask {
     /// What concerns standbys.
     #[n(8)]
     Standby(#[n(0)] StandbyAsk),
+    /// To a member of a group: its state, to be compared.
+    #[n(9)]
+    State(#[n(0)] StateAsked),
+    /// To a region: entries of its books, to be compared.
+    #[n(10)]
+    Books(#[n(0)] BooksAsked),
+    /// To a node of the Placement group: one of the questions to its leader, from somebody who does not
+    /// reach that. It is passed on once.
+    #[n(11)]
+    PlacementThrough(#[n(0)] Box<Ask>),
 }
 
 impl Ask {
+    /// Whether it may change Placement, so that it must not be asked twice.
+    pub(super) fn is_change(&self) -> bool {
+        match self {
+            Self::PlacementChange { .. } => true,
+            Self::PlacementThrough(ask) => ask.is_change(),
+            _ => false,
+        }
+    }
+
     /// What kind of question it is, for counting.
     pub(crate) const fn kind(&self) -> AskKind {
         match self {
@@ -87,9 +109,11 @@ impl Ask {
             Self::PlacementChanges { .. }
             | Self::PlacementOf { .. }
             | Self::PlacementChange { .. }
-            | Self::PlacementLatest => AskKind::Placement,
+            | Self::PlacementLatest
+            | Self::PlacementThrough(_) => AskKind::Placement,
             Self::Move { .. } => AskKind::Moves,
             Self::Standby(_) => AskKind::Standby,
+            Self::State(_) | Self::Books(_) => AskKind::Verification,
         }
     }
 }
@@ -209,6 +233,10 @@ pub(crate) enum Answered {
         #[n(1)]
         #[cbor(default)]
         lives: Vec<ShardLife>,
+        /// The regions that the node hears.
+        #[n(2)]
+        #[cbor(default)]
+        hears: Vec<Region>,
     },
     /// To [`Ask::Reports`].
     #[n(1)]
@@ -252,6 +280,15 @@ pub(crate) enum Answered {
     /// To [`Ask::Standby`].
     #[n(11)]
     Standby(#[n(0)] StandbyAnswer),
+    /// To [`StandbyAsk::AtStake`]: the X of its accounts that can be taken over, added up.
+    #[n(12)]
+    AtStake(#[n(0)] Credits),
+    /// To [`Ask::State`]: the state's digest; nothing if the member did not come by the index.
+    #[n(13)]
+    State(#[n(0)] Option<ByteVec>),
+    /// To [`Ask::Books`], in their order; nothing for an entry that is not there.
+    #[n(14)]
+    Books(#[n(0)] Vec<Option<BookThere>>),
 }
 
 /// What came of one request to Placement.

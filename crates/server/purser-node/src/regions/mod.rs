@@ -43,19 +43,21 @@ pub(crate) use self::desk::{
 use self::draining::Drains;
 pub(crate) use self::draining::{DrainPhase, DrainProgress, FIRST_SHARD};
 use self::links::{AskError, Links};
-use self::messages::{Answered, Ask, ShardLife};
+use self::messages::ShardLife;
+pub(crate) use self::messages::{Answered, Ask, read as read_message, write as write_message};
 pub use self::monotonic::Monotonic;
 pub(crate) use self::moving::MoveEnd;
 use self::moving::Moves;
 use self::outpost::Homes;
 pub(crate) use self::outpost::{Chance, HomeReason, Outpost};
 pub(crate) use self::placement::{Directory, DirectoryError, PLACEMENT_GROUP};
-pub(crate) use self::standby::Watch;
+pub(crate) use self::standby::{Automatic, Watch, Word};
 use self::standby::{Keeper, Plan, Replicas, StandbyAnswer, StandbyAsk, Watches};
 use crate::groups::{Groups, GroupsError, is_ready};
 use crate::settings::{NodeSettings, RegionSettings, RouterSettings, nodes_by_region};
 use crate::shards::Shard;
 use crate::tasks::{Tasks, chain};
+use crate::verification::{answer_books, answer_state};
 
 /// How long another node's question may take here.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -71,6 +73,7 @@ pub(crate) struct Regions {
     groups: Groups,
     moves: Moves,
     keeper: Keeper,
+    automatic: Automatic,
     /// What this node follows; nothing on a router.
     replicas: Option<Replicas>,
     plan: Plan,
@@ -124,6 +127,7 @@ impl Regions {
             groups,
             moves,
             keeper,
+            automatic: Automatic::new(regions.fail_over_after),
             replicas: Some(replicas),
             plan,
             drains,
@@ -150,6 +154,7 @@ impl Regions {
             drains: Drains::default(),
             watches: Vec::new(),
             keeper: Keeper::default(),
+            automatic: Automatic::default(),
             replicas: None,
             plan: Plan::outside(settings),
             node: settings.node,
@@ -205,7 +210,8 @@ impl Regions {
         watch.expect("there is a watch for each shard")
     }
 
-    fn watch_of(&self, Shard(shard): Shard) -> Option<&Arc<Watch>> {
+    /// The watch of a shard.
+    pub(crate) fn watch_of(&self, Shard(shard): Shard) -> Option<&Arc<Watch>> {
         self.watches.get(usize::try_from(shard).ok()?)
     }
 
@@ -214,20 +220,19 @@ impl Regions {
         self.plan.standbys_of(home)
     }
 
-    /// Asks the node of this region that follows a shard elsewhere.
+    /// Asks the node of a region that follows a shard elsewhere.
     async fn ask_replica(
         &self,
-        shard: Shard,
+        (region, shard): (Region, Shard),
         ask: Ask,
         deadline: Instant,
     ) -> Result<Answered, AskError> {
-        let own = self.links.own();
-        let node = self.plan.node_of(own, shard).ok_or(AskError::Unreachable(own))?;
+        let node = self.plan.node_of(region, shard).ok_or(AskError::Unreachable(region))?;
         if node != self.node {
-            return self.links.ask_any(vec![node], (own, None), &ask, deadline).await;
+            return self.links.ask_any(vec![node], (region, None), &ask, deadline).await;
         }
         match self.answer(ask).await {
-            Answered::NotNow { reason } => Err(AskError::NotNow { region: own, reason }),
+            Answered::NotNow { reason } => Err(AskError::NotNow { region, reason }),
             answered => Ok(answered),
         }
     }
@@ -253,6 +258,7 @@ impl Regions {
                 let of = (&tenant, &placement);
                 self.answer_replica((home, Shard(shard)), of, ask).await
             }
+            StandbyAsk::AtStake { home, shard } => self.answer_at_stake(home, Shard(shard)).await,
         }
     }
 
@@ -318,6 +324,10 @@ impl Regions {
             let (regions, stop) = (Arc::clone(self), stopping());
             run("keeper", async move { regions.keep_standby(standby, stop).await }.boxed());
         }
+        if let Some(after) = self.automatic.after() {
+            let (regions, stop) = (Arc::clone(self), stopping());
+            run("silence", async move { regions.fail_over_the_silent(after, stop).await }.boxed());
+        }
     }
 
     /// Starts what keeps known who is there, and who is home of whom.
@@ -375,7 +385,8 @@ impl Regions {
                     let shard = u32::try_from(shard).ok()?;
                     Some(ShardLife { shard, life: group.view(|ledger, _| ledger.life()) })
                 });
-                Answered::Pulse { leaders: leaders.collect(), lives: lives.collect() }
+                let hears = self.links.heard();
+                Answered::Pulse { leaders: leaders.collect(), lives: lives.collect(), hears }
             }
             Ask::Reports(reports) => match self.desk_of(Shard(reports.shard)) {
                 Some(desk) => desk.book(reports, false).await,
@@ -387,10 +398,19 @@ impl Regions {
             },
             Ask::Move { shard, ask } => self.answer_move(Shard(shard), ask).await,
             Ask::Standby(ask) => self.answer_standby(ask).await,
+            Ask::State(asked) => {
+                let followed = self.following();
+                let groups: Vec<_> = self.groups.all().iter().cloned().chain(followed).collect();
+                answer_state(&groups, asked).await
+            }
+            Ask::Books(asked) => answer_books(&self.groups, self.node, asked).await,
             Ask::PlacementChanges { .. }
             | Ask::PlacementOf { .. }
             | Ask::PlacementChange { .. }
-            | Ask::PlacementLatest => self.directory.answer(ask, Instant::now() + PATIENCE).await,
+            | Ask::PlacementLatest
+            | Ask::PlacementThrough(_) => {
+                self.directory.answer(ask, Instant::now() + PATIENCE).await
+            }
         }
     }
 }

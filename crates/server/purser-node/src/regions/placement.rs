@@ -14,8 +14,8 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use purser_placement::{
-    Answer, Cache, ChangeNumber, Command, Operation, Outcome, PAGE_MAX, PeerAddress, Placement,
-    Refusal, Request, SetRegion, TenantPlacement,
+    Answer, Cache, ChangeNumber, Changes, Command, Operation, Outcome, PAGE_MAX, PeerAddress,
+    Placement, Refusal, Request, SetRegion, TenantPlacement,
 };
 use purser_raft::{
     Group, GroupId, GroupSettings, Host, NodeId, ProposeError, RaftTimings, ReadError,
@@ -315,6 +315,20 @@ impl Directory {
         }
     }
 
+    /// The term in which this node leads the group, confirmed by a majority since this was called; nothing
+    /// if it does not.
+    pub(crate) async fn confirmed_term(&self, deadline: Instant) -> Option<u64> {
+        let group = self.group.as_ref()?;
+        let term = group.leading_term()?;
+        group.read_barrier(deadline).await.ok()?;
+        group.leading_term().filter(|now| *now == term)
+    }
+
+    /// Who leads the group, as far as this node knows: nothing on a node that does not vote in it.
+    pub(crate) fn leader(&self) -> Option<NodeId> {
+        self.group.as_ref().and_then(Group::leader)
+    }
+
     /// Whether all of Placement was known when it was last looked at.
     pub(crate) fn is_followed(&self) -> bool {
         *self.is_followed.borrow()
@@ -330,14 +344,9 @@ impl Directory {
     async fn follow_once(&self) {
         loop {
             let after = self.known.look(Cache::cursor);
-            let changes = match &self.group {
-                Some(group) => group.view(|placement, _| placement.changes_after(after, PAGE_MAX)),
-                None => match self.ask_voters(&Ask::PlacementChanges { after }).await {
-                    Ok(Answered::Changes(changes)) => changes,
-                    Ok(_) | Err(_) => return,
-                },
-            };
-            let is_whole = changes.through == changes.latest;
+            let Some(changes) = self.changes_after(after).await else { return };
+            // Whoever is asked may know less than is known here, through another one.
+            let is_whole = changes.latest <= changes.through;
             if changes.through != after || changes.after != after {
                 self.known.apply(changes);
             }
@@ -347,6 +356,24 @@ impl Directory {
                 return;
             }
         }
+    }
+
+    /// What comes after a change: by the own replica while it hears its leader, and else by another voter, who
+    /// may hear it.
+    async fn changes_after(&self, after: ChangeNumber) -> Option<Changes> {
+        if !self.hears_leader()
+            && let Ok(Answered::Changes(changes)) =
+                self.ask_voters(&Ask::PlacementChanges { after }).await
+        {
+            return Some(changes);
+        }
+        let own = self.group.as_ref();
+        own.map(|group| group.view(|placement, _| placement.changes_after(after, PAGE_MAX)))
+    }
+
+    /// Whether this node votes, and gets what the leader sends.
+    fn hears_leader(&self) -> bool {
+        self.leader().is_some_and(|leader| leader == self.node || self.links.hears(leader))
     }
 
     /// What the leader of the group does once: every region of the configuration gets known.
@@ -381,7 +408,7 @@ impl Directory {
         let deadline = deadline.min(Instant::now() + PATIENCE);
         loop {
             let answered = match self.leader_here() {
-                true => self.answer(ask.clone(), deadline).await,
+                true => self.answer_here(ask.clone(), deadline).await,
                 false => self.ask_voters(ask).await?,
             };
             match answered {
@@ -400,46 +427,80 @@ impl Directory {
         }
     }
 
-    /// Asks one voter after the other what changes nothing: one that is silent keeps nobody from asking
-    /// the next.
-    async fn read_of_any(&self, voters: &[NodeId], ask: &Ask) -> Result<Answered, DirectoryError> {
+    /// Asks the group's voters, the leader first where it is known. If some of them can be reached, but not
+    /// whoever leads, they are to pass the question on: links fail one by one, and a leader that this node
+    /// does not hear is followed by the others for as long as that lasts.
+    async fn ask_voters(&self, ask: &Ask) -> Result<Answered, DirectoryError> {
+        let leader = self.leader();
+        let voters = leader.into_iter().chain(self.voters.iter().copied());
+        let voters: Vec<NodeId> = voters.filter(|voter| *voter != self.node).collect();
+        // A leader that is silent is not waited for: that would take all the time there is. What any voter can
+        // answer is asked of all.
+        let is_for_any = matches!(ask, Ask::PlacementChanges { .. });
+        if is_for_any || leader.is_none_or(|leader| self.links.hears(leader)) {
+            let asked = self.ask_each(&voters, ask).await?;
+            if is_for_any || !matches!(asked, Answered::NotNow { .. }) {
+                return Ok(asked);
+            }
+        }
+        let others: Vec<NodeId> =
+            voters.into_iter().filter(|voter| Some(*voter) != leader).collect();
+        self.ask_each(&others, &Ask::PlacementThrough(Box::new(ask.clone()))).await
+    }
+
+    /// Asks one voter after the other. What changes nothing may be asked again, so one that is silent keeps
+    /// nobody from asking the next.
+    async fn ask_each(&self, voters: &[NodeId], ask: &Ask) -> Result<Answered, DirectoryError> {
         let own = self.links.own();
-        let mut last = DirectoryError::Unreachable("there is no other voter".to_owned());
+        if ask.is_change() {
+            let deadline = Instant::now() + PATIENCE;
+            return match self.links.ask_any(voters.to_vec(), (own, None), ask, deadline).await {
+                Ok(answered) => Ok(answered),
+                Err(AskError::NotNow { reason, .. }) => Ok(Answered::NotNow { reason }),
+                Err(AskError::Unknown(_)) => Err(DirectoryError::Unknown),
+                Err(error) => Err(DirectoryError::Unreachable(chain(&error))),
+            };
+        }
+        let mut last = Err(DirectoryError::Unreachable("there is no other voter".to_owned()));
         for voter in voters {
             let deadline = Instant::now() + VOTER_PATIENCE;
             match self.links.ask_any(vec![*voter], (own, None), ask, deadline).await {
                 Ok(answered) => return Ok(answered),
-                Err(error) => last = DirectoryError::Unreachable(chain(&error)),
+                Err(AskError::NotNow { reason, .. }) => last = Ok(Answered::NotNow { reason }),
+                // Somebody may have been reached before.
+                Err(error) if last.is_err() => {
+                    last = Err(DirectoryError::Unreachable(chain(&error)));
+                }
+                Err(_) => (),
             }
         }
-        Err(last)
+        last
     }
 
     fn leader_here(&self) -> bool {
-        self.group.as_ref().is_some_and(|group| group.leader() == Some(self.node))
-    }
-
-    /// Asks the group's voters, the leader first where it is known.
-    async fn ask_voters(&self, ask: &Ask) -> Result<Answered, DirectoryError> {
-        let leader = self.group.as_ref().and_then(|group| group.leader());
-        let voters = leader.into_iter().chain(self.voters.iter().copied());
-        let voters: Vec<NodeId> = voters.filter(|voter| *voter != self.node).collect();
-        let own = self.links.own();
-        if !matches!(ask, Ask::PlacementChange { .. }) {
-            return self.read_of_any(&voters, ask).await;
-        }
-        let deadline = Instant::now() + PATIENCE;
-        match self.links.ask_any(voters, (own, None), ask, deadline).await {
-            Ok(answered) => Ok(answered),
-            Err(AskError::Unknown(_)) if matches!(ask, Ask::PlacementChange { .. }) => {
-                Err(DirectoryError::Unknown)
-            }
-            Err(error) => Err(DirectoryError::Unreachable(chain(&error))),
-        }
+        self.leader() == Some(self.node)
     }
 
     /// Answers what another node asks about Placement.
     pub(crate) async fn answer(&self, ask: Ask, deadline: Instant) -> Answered {
+        let Ask::PlacementThrough(ask) = ask else { return self.answer_here(ask, deadline).await };
+        match self.leader() {
+            Some(leader) if leader != self.node => self.pass_on(leader, &ask, deadline).await,
+            _ => self.answer_here(*ask, deadline).await,
+        }
+    }
+
+    /// Has whoever leads the group answer another node.
+    async fn pass_on(&self, leader: NodeId, ask: &Ask, deadline: Instant) -> Answered {
+        match self.links.ask_any(vec![leader], (self.links.own(), None), ask, deadline).await {
+            Ok(answered) => answered,
+            // What changes nothing can be asked again.
+            Err(AskError::Unknown(_)) if ask.is_change() => Answered::Unknown,
+            Err(error) => Answered::NotNow { reason: chain(&error) },
+        }
+    }
+
+    async fn answer_here(&self, ask: Ask, deadline: Instant) -> Answered {
         let Some(group) = &self.group else { return Answered::NotLeader { leader: None } };
         match ask {
             Ask::PlacementChanges { after } => Answered::Changes(
@@ -467,7 +528,10 @@ impl Directory {
             | Ask::Reports(_)
             | Ask::Vouchers(_)
             | Ask::Move { .. }
-            | Ask::Standby(_) => {
+            | Ask::Standby(_)
+            | Ask::State(_)
+            | Ask::Books(_)
+            | Ask::PlacementThrough(_) => {
                 Answered::NotNow { reason: "that is no question about Placement".to_owned() }
             }
         }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Caller};
+use crate::support::{Answer, Caller, Cluster};
 use crate::waiting::{read_until, until_status, wait_for};
 
 /// Places of the nodes in [`crate::support::Cluster::of_regions`].
@@ -12,6 +12,8 @@ pub(crate) const AP: usize = 2;
 
 /// What acme has out.
 pub(crate) const ALLOCATIONS: &str = "/admin/v1/tenants/acme/allocations";
+/// The regions as a node sees them.
+pub(crate) const REGIONS: &str = "/admin/v1/regions";
 pub(crate) const OVERSPEND: &str = "/admin/v1/overspend";
 
 /// Opens a tenant with this home and grants it credits.
@@ -121,4 +123,40 @@ pub(crate) async fn have_lead(caller: &Caller, place: usize) {
         let body = json!({ "node": place + 1 }).to_string();
         caller.raw("PUT", &path, &headers, body.into()).await.expect(200);
     }
+}
+
+/// The place of the node that leads Placement, as a node knows it.
+pub(crate) async fn placement_leader(caller: &Caller) -> usize {
+    let known = read_until(caller, REGIONS, |body| body["placement_leader"].is_u64()).await;
+    usize::try_from(known.body["placement_leader"].as_u64().unwrap()).unwrap() - 1
+}
+
+/// Has the node at `place` lead Placement: whoever else leads it is cut off until he is replaced. Everybody
+/// hears everybody afterwards.
+pub(crate) async fn have_lead_placement(cluster: &Cluster, place: usize) {
+    let caller = cluster.caller(place, "root");
+    loop {
+        let leader = placement_leader(&caller).await;
+        if leader == place {
+            break;
+        }
+        cluster.cut(leader);
+        let is_another = |body: &Value| {
+            body["placement_leader"].as_u64().is_some_and(|node| node != number_of(leader))
+        };
+        read_until(&caller, REGIONS, is_another).await;
+        cluster.heal(leader);
+    }
+    for place in [US, EU, AP] {
+        let hears_all = |body: &Value| {
+            let mut regions = body["regions"].as_array().unwrap().iter();
+            regions.all(|region| region["is_reachable"] == true)
+        };
+        read_until(&cluster.caller(place, "root"), REGIONS, hears_all).await;
+    }
+}
+
+/// The number of the node at `place`.
+pub(crate) fn number_of(place: usize) -> u64 {
+    u64::try_from(place).unwrap() + 1
 }

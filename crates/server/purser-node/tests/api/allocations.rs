@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::abroad::{
-    ALLOCATIONS, AP, EU, OVERSPEND, US, amount, charge, make_local, of, open_in, settled,
-    spend_alone, until_cut_off,
+    ALLOCATIONS, AP, EU, OVERSPEND, US, amount, charge, decided_by, make_local, of, open_in,
+    settled, spend_alone, until_cut_off,
 };
 use crate::support::Cluster;
 use crate::waiting::{read_until, wait_for};
@@ -100,6 +100,14 @@ async fn an_overdraft_lets_a_region_go_beyond_what_it_was_given_and_the_bound_sa
 
     cluster.cut(EU);
     until_cut_off(&eu).await;
+    // What no lot pays is named, and is no lot.
+    let body = json!({ "amount": amount(&given["right"]) });
+    let hold = eu.post("/v1/tenants/acme/holds", "all", &body).await.expect(201);
+    let lots = hold.body["lots"].as_array().unwrap().iter();
+    let pinned: u64 = lots.map(|share| amount(&share["amount"])).sum();
+    assert_eq!((hold.text("/overdrawn"), pinned), ("50", amount(&given["outstanding"])));
+    let release = format!("/v1/tenants/acme/holds/{}/release", hold.text("/hold_id"));
+    eu.post(&release, "none", &json!({})).await.expect(200);
     let alone = spend_alone(&eu, "acme").await;
     assert_eq!(alone, amount(&given["right"]));
     let left = us.get("/v1/tenants/acme/balance").await.expect(200);
@@ -169,7 +177,14 @@ async fn a_take_back_is_shown_before_it_is_confirmed_and_a_late_report_resolves_
     let cluster = Cluster::of_regions().await;
     let [us, eu] = [US, EU].map(|place| cluster.caller(place, "root"));
     open_in(&us, "acme", "us", 10_000).await;
-    let spent = make_local(&eu, "acme", "eu").await;
+    let spent = make_local(&eu, "acme", "eu").await + 1;
+    let kept = charge(&eu, "acme", "kept", 1).await.expect(201);
+    let kept = format!("/v1/tenants/acme/charges/{}/refund", kept.text("/charge_id"));
+    settled(&us, "acme", "eu", spent).await;
+    let some = json!({ "amount": 1, "reason": "it failed" });
+    let refunded = eu.post(&kept, "refund", &some).await.expect(200);
+    assert_eq!(decided_by(&refunded), "region=eu, role=allocation");
+    let spent = spent - 1;
     settled(&us, "acme", "eu", spent).await;
     cluster.cut(EU);
     until_cut_off(&eu).await;
@@ -205,6 +220,14 @@ async fn a_take_back_is_shown_before_it_is_confirmed_and_a_late_report_resolves_
     let balance = us.get("/v1/tenants/acme/balance").await.expect(200);
     assert_eq!(balance.text("/used"), (spent + 1).to_string());
     assert_eq!(balance.text("/debt"), "0");
+    // Home answers for the allocation now: what its region had decided as decided there, the rest itself.
+    let again = eu.post(&kept, "refund", &some).await.expect(200);
+    assert_eq!(again.header("idempotent-replayed"), "true");
+    assert_eq!(decided_by(&again), "region=eu, role=allocation");
+    let reclaim = kept.replace("refund", "reclaim");
+    let body = json!({ "reason": "it worked" });
+    let reclaimed = eu.post(&reclaim, "reclaim", &body).await.expect(200);
+    assert_eq!(decided_by(&reclaimed), "region=us, role=home");
     cluster.end().await;
 }
 

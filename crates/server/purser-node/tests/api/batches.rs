@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::abroad::{EU, US, open_in};
 use crate::support::{Answer, Caller, Cluster, open_with};
 
 async fn batch(caller: &Caller, body: &Value) -> Answer {
@@ -116,5 +117,55 @@ async fn every_operation_of_the_data_plane_can_stand_in_a_batch() {
     assert_eq!(answer.text("/results/1/body/captured"), "4");
     assert_eq!(answer.text("/results/3/body/refunded"), "4");
     assert_eq!(answer.text("/results/4/body/reclaimed"), "4");
+    cluster.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn jobs_are_created_renewed_and_reported_in_batches_from_any_region() {
+    let cluster = Cluster::of_regions().await;
+    let [us, eu] = [US, EU].map(|place| cluster.caller(place, "root"));
+    open_in(&us, "acme", "us", 100).await;
+    let item = |op: &str, key: &str, fields: Value| {
+        let mut item = json!({ "op": op, "tenant": "acme", "idempotency_key": key });
+        item.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        item
+    };
+    let create = |key: &str, job: &str, amount: u64| {
+        item("create_job", key, json!({ "job_id": job, "amount": amount }))
+    };
+    let outcome = |key: &str, job: &str, outcome: &str| {
+        item("report_outcome", key, json!({ "job_id": job, "outcome": outcome }))
+    };
+    let items = json!([
+        create("k1", "j1", 30),
+        create("k2", "j2", 40),
+        create("k3", "j1", 30),
+        create("k4", "j1", 31),
+        create("k5", "j3", 31),
+        outcome("k6", "j1", "succeeded"),
+        outcome("k7", "j2", "failed"),
+        outcome("k8", "j9", "succeeded"),
+        item("create_job", "k9", json!({ "job_id": "j4", "amount": 1, "allow_debt": true })),
+    ]);
+    for caller in [&eu, &us] {
+        let answer = batch(caller, &json!({ "items": items })).await.expect(200);
+        assert_eq!(statuses(&answer), [201, 201, 200, 409, 402, 200, 200, 404, 400]);
+        assert_eq!(answer.text("/results/5/body/effect"), "captured");
+        assert_eq!(answer.text("/results/6/body/status"), "queued");
+    }
+    let balance = us.get("/v1/tenants/acme/balance").await.expect(200);
+    assert_eq!((balance.text("/used"), balance.text("/held")), ("30", "0"));
+    let items = json!([create("a1", "j5", 1), create("a2", "j6", 1_000)]);
+    let answer = batch(&us, &json!({ "items": items, "atomic": true })).await.expect(200);
+    assert_eq!(statuses(&answer), [409, 402]);
+    let items = json!([create("b1", "j7", 1)]);
+    let answer = batch(&us, &json!({ "items": items })).await.expect(200);
+    let renew = |key: &str, lease: &str| {
+        item("renew_job", key, json!({ "job_id": "j7", "lease": lease, "lease_seconds": 1_000 }))
+    };
+    let items =
+        json!([renew("b2", answer.text("/results/0/body/lease")), renew("b3", &"0".repeat(32))]);
+    let answer = batch(&us, &json!({ "items": items })).await.expect(200);
+    assert_eq!(statuses(&answer), [200, 409]);
     cluster.end().await;
 }

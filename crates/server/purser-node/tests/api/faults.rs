@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use crate::abroad::{
-    ALLOCATIONS, AP, EU, OVERSPEND, US, add_up, charge, decided_by, have_lead, make_local, of,
-    open_in, strictly,
+    ALLOCATIONS, AP, EU, OVERSPEND, US, add_up, charge, decided_by, have_lead, have_lead_placement,
+    make_local, of, open_in, placement_leader, strictly,
 };
 use crate::support::{Answer, Caller, Cluster};
 use crate::waiting::{read_until, until_answered, until_status, wait_for};
@@ -90,6 +90,28 @@ async fn without_a_quorum_of_placement_homes_and_regions_go_on() {
     let opening = async || us.post("/admin/v1/tenants", "open", &open).await;
     until_answered("a tenant is opened", opening).await.expect(201);
     add_up(&us, (used, 0), CREDITS).await;
+    cluster.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_does_not_hear_the_leader_of_placement_asks_and_learns_through_another_voter() {
+    let cluster = Cluster::of_regions().await;
+    let [us, eu, ap] = [US, EU, AP].map(|place| cluster.caller(place, "root"));
+    have_lead_placement(&cluster, EU).await;
+    open_in(&us, "abel", "ap", CREDITS).await;
+    cluster.part(US, EU);
+    // A change, a look at whom nobody here knows, and what others have changed meanwhile.
+    open_in(&us, "acme", "us", CREDITS).await;
+    open_in(&eu, "other", "ap", CREDITS).await;
+    let answer = charge(&us, "other", "unheard of", 1).await.expect(201);
+    assert_eq!(decided_by(&answer), "region=ap, role=home");
+    let moved = "/admin/v1/tenants/abel/move";
+    let json_body = [("content-type", "application/json")];
+    let to_eu = async || ap.raw("POST", moved, &json_body, r#"{"to":"eu"}"#.into()).await;
+    until_status(200, "a move to eu", to_eu).await;
+    read_until(&us, moved, |placed| placed["home"] == "eu" && placed["state"] == "settled").await;
+    // All that while the same leads, and home's links are as they were.
+    assert_eq!(placement_leader(&ap).await, EU);
     cluster.end().await;
 }
 

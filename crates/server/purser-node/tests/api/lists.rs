@@ -28,8 +28,9 @@ async fn charge(caller: &Caller, key: &str) {
     caller.post("/v1/tenants/acme/charges", key, &body).await.expect(201);
 }
 
+/// K066: a cursor is a filter and a place, bound to the tenant.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_later_page_shows_nothing_newer_than_the_first() {
+async fn k066_a_later_page_shows_nothing_newer_than_the_first() {
     let (cluster, caller) = Cluster::with_credits(100).await;
     for key in ["k1", "k2", "k3"] {
         charge(&caller, key).await;

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::abroad::{AP, EU, US, add_up, decided_by, open_in};
+use crate::abroad::{AP, EU, US, add_up, decided_by, have_lead_placement, open_in};
+use crate::failovers::{is_promotable, open_followed};
 use crate::support::{Answer, Caller, Cluster};
 use crate::waiting::{read_until, until_status, wait_for};
 
@@ -167,6 +168,28 @@ async fn a_move_to_a_region_that_is_cut_off_is_given_up() {
     let repeated = charge(&eu, "after", "strict").await.expect(201);
     assert_eq!(repeated.bytes, after.bytes);
     add_up(&eu, (2, 0), CREDITS).await;
+    cluster.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_destination_is_brought_nothing_that_a_standby_of_the_home_lacks() {
+    let cluster = Cluster::of_regions_with_standbys().await;
+    let us = cluster.caller(US, "root");
+    // Dropped with acme, and no later, when the standby is.
+    open_in(&us, "abel", "us", CREDITS).await;
+    open_followed(&us).await;
+    let abel = "/admin/v1/tenants/abel/move";
+    read_until(&us, abel, is_promotable).await;
+    // The home does not hear it, and asks through the destination.
+    have_lead_placement(&cluster, EU).await;
+    let body = json!({ "unacknowledged_max": "500" });
+    us.post("/admin/v1/tenants/acme/policy", "x", &body).await.expect(200);
+    cluster.part(US, EU);
+    // Answered within X: the standby lacks it, and could become home without it.
+    charge(&us, "within x", "strict").await.expect(201);
+    until_status(200, "a move to ap", async || move_to(&us, "ap").await).await;
+    let placed = us.get(abel).await.expect(200).body;
+    assert!(!is_promotable(&placed), "the move waited for nobody: {placed:#}");
     cluster.end().await;
 }
 

@@ -11,8 +11,22 @@ use crate::waiting::{read_until, wait_for};
 /// The calls with a key that need several regions.
 const OF_REGIONS: [&str; 5] = ["recall", "set_allocation", "take_back", "transfer", "write_off"];
 
+/// The calls with a key about jobs and events.
+const OF_JOBS: [&str; 7] = [
+    "create_job",
+    "discard",
+    "discard_event",
+    "job_outcome",
+    "redrive",
+    "redrive_event",
+    "renew_job",
+];
+
 /// The call with a key that needs a lost home. [`crate::failovers`] asks it again.
 const OF_LOST_HOMES: &str = "write_off_tail";
+
+/// The call with a key about a webhook's dead letters. [`crate::webhooks`] asks it again.
+const OF_WEBHOOKS: &str = "redrive_webhook";
 
 /// What was asked of one account, and what came back.
 struct Story {
@@ -43,7 +57,9 @@ impl Story {
     ) -> Value {
         let path = match operation {
             "open_tenant" => "/admin/v1/tenants".to_owned(),
-            "freeze" | "unfreeze" | "close" | "grant" | "void" | "adjust" | "set_policy" => {
+            "freeze" | "unfreeze" | "close" | "grant" | "void" | "adjust" | "set_policy"
+            | "set_budget" | "remove_budget" | "redrive" | "discard" | "redrive_event"
+            | "discard_event" => {
                 format!("/admin/v1/tenants/acme/{path}")
             }
             _ if OF_REGIONS.contains(&operation) => format!("/admin/v1/tenants/acme/{path}"),
@@ -73,7 +89,9 @@ impl Story {
             ("content-type", "application/json"),
             ("request-id", "the-same"),
         ];
-        self.caller.raw("POST", path, &headers, body.to_string().into()).await
+        let is_put = path.contains("/budgets/") && !path.ends_with("/remove");
+        let method = if is_put { "PUT" } else { "POST" };
+        self.caller.raw(method, path, &headers, body.to_string().into()).await
     }
 
     /// What a destructive act must confirm now.
@@ -151,6 +169,10 @@ async fn live(story: &mut Story) {
     story.call("adjust", "adjust", adjust("add"), 200).await;
     story.call("adjust", "adjust", adjust("remove"), 200).await;
     story.call("grant", "grants", bought, 200).await;
+    let cap = json!({ "limit": 50, "reason": "a cap" });
+    story.call("set_budget", "budgets/team", cap, 200).await;
+    story.call("remove_budget", "budgets/team/remove", because("not used"), 200).await;
+    story.call("remove_budget", "budgets/team/remove", because("not used"), 404).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -172,8 +194,9 @@ async fn a_replay_tells_the_first_answer_whatever_has_happened_since() {
 
     let operations = story.told.iter().map(|told| told.operation.to_owned());
     let of_regions = OF_REGIONS.iter().map(|operation| (*operation).to_owned());
-    let of_lost_homes = [OF_LOST_HOMES.to_owned()];
-    let called: BTreeSet<String> = operations.chain(of_regions).chain(of_lost_homes).collect();
+    let of_jobs = OF_JOBS.iter().map(|operation| (*operation).to_owned());
+    let others = of_regions.chain(of_jobs).chain([OF_LOST_HOMES, OF_WEBHOOKS].map(str::to_owned));
+    let called: BTreeSet<String> = operations.chain(others).collect();
     assert_eq!(called, keyed_operations(), "each call with a key is in the story");
     cluster.end().await;
 }
@@ -231,6 +254,52 @@ async fn a_replay_about_an_allocation_tells_the_first_answer_too() {
     story.check_told_again("after a crash").await;
     let called: BTreeSet<&str> = story.told.iter().map(|told| told.operation).collect();
     assert_eq!(called, OF_REGIONS.into(), "each call about allocations is in the story");
+    cluster.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replay_about_jobs_and_events_tells_the_first_answer_too() {
+    let mut cluster = Cluster::start(1).await;
+    let mut story = Story::new(cluster.caller(0, "root"));
+    open_with(&story.caller, "acme", 10_000).await;
+    let because = json!({ "reason": "looked at it" });
+    let job = |id| json!({ "job_id": id, "amount": 40, "mode": "charge", "max_attempts": 1 });
+    let made = story.call("create_job", "jobs", job("one"), 201).await;
+    let longer = json!({ "lease": made["lease"], "lease_seconds": 1_800 });
+    story.call("renew_job", "jobs/one/renew", longer, 200).await;
+    let failed = json!({ "outcome": "failed" });
+    story.call("job_outcome", "jobs/one/outcome", failed.clone(), 200).await;
+    story.call("redrive", "dead-letters/one/redrive", because.clone(), 200).await;
+    let succeeded = json!({ "outcome": "succeeded" });
+    story.call("job_outcome", "jobs/one/outcome", succeeded, 200).await;
+    story.call("create_job", "jobs", job("two"), 201).await;
+    story.call("job_outcome", "jobs/two/outcome", failed, 200).await;
+    let confirm = story.confirmation("dead-letters/two/discard").await;
+    let gone = |confirm| json!({ "reason": "gone", "confirm": confirm });
+    story.call("discard", "dead-letters/two/discard", gone(confirm), 200).await;
+
+    let event = |id| {
+        json!({ "specversion": "1.0", "source": "/meters/7", "id": id, "type": "used",
+                "subject": "acme", "data": { "hold_id": "h99-0-us", "amount": 10 } })
+    };
+    let events = json!([event("e1"), event("e2")]);
+    story.caller.post("/v1/events", "no key is read", &events).await.expect(200);
+    let parked = story.caller.get("/admin/v1/tenants/acme/parked-events").await.expect(200);
+    let path = |at: usize, act: &str| {
+        format!("parked-events/{}/{act}", parked.text(&format!("/items/{at}/entry")))
+    };
+    let charge = json!({ "reason": "paid outside", "as_charge": true });
+    story.call("redrive_event", &path(0, "redrive"), charge, 200).await;
+    let discard = path(1, "discard");
+    let confirm = story.confirmation(&discard).await;
+    story.call("discard_event", &discard, gone(confirm), 200).await;
+    story.check_told_again("in the end").await;
+
+    cluster.crash(0).await;
+    story.caller = cluster.caller(0, "root");
+    story.check_told_again("after a crash").await;
+    let called: BTreeSet<&str> = story.told.iter().map(|told| told.operation).collect();
+    assert_eq!(called, OF_JOBS.into(), "each call about jobs and events is in the story");
     cluster.end().await;
 }
 

@@ -19,7 +19,7 @@ use hyper_util::rt::TokioExecutor;
 use purser_node::{
     ApiListeners, BaseUrl, ClusterName, LimitSettings, Listeners, Monotonic, Node, NodeSettings,
     PeerSettings, Recorder, RegionNumber, RegionSettings, RetentionSettings, Router,
-    RouterSettings, Scope, ShardCount, Surroundings, Token, TokenHash, VoucherKey,
+    RouterSettings, Scope, ShardCount, Surroundings, Token, TokenHash, VoucherKey, WebhookSettings,
 };
 use purser_raft::disk::Disk;
 use purser_raft::{Clock, Cut, GroupSettings, NodeId, PeerSwitch, RaftTimings, WalSettings};
@@ -103,6 +103,10 @@ pub(crate) struct Unusual {
     pub(crate) regions: Option<&'static [&'static str]>,
     /// With each home the region that stands by for it.
     pub(crate) standbys: &'static [(&'static str, &'static str)],
+    /// A region that is silent for so long is failed over without being asked.
+    pub(crate) fail_over_after: Option<Duration>,
+    /// What webhooks may do.
+    pub(crate) webhooks: WebhookSettings,
     /// Nobody hears anybody until healed.
     pub(crate) apart: bool,
 }
@@ -122,10 +126,13 @@ impl Cluster {
         for node in 1..=count {
             let mut of_node = node_settings(NodeId(node), data.path().join(node.to_string()));
             of_node.sweep_every = unusual.sweep_every;
+            of_node.webhooks = unusual.webhooks;
             of_node.limits = unusual.limits.unwrap_or(of_node.limits);
             if let Some(regions) = unusual.regions {
                 of_node.region = region(regions[usize::try_from(node - 1).unwrap()]);
-                of_node.regions = Some(region_settings(regions, unusual.standbys));
+                let fail_over_after = unusual.fail_over_after;
+                let of_regions = region_settings(regions, unusual.standbys);
+                of_node.regions = Some(RegionSettings { fail_over_after, ..of_regions });
             }
             of_node.admin_listen = unusual.admin_apart.then_some(of_node.listen);
             let bound = Listeners::bind(&of_node).await.unwrap();
@@ -269,10 +276,25 @@ impl Cluster {
     /// The same, where each home is followed by the region behind it: `us` by `eu`, `eu` by `ap`, `ap` by
     /// `us`.
     pub(crate) async fn of_regions_with_standbys() -> Self {
-        let regions: &[&str] = &["us", "eu", "ap"];
+        Self::followed(Unusual::default()).await
+    }
+
+    /// The same, where receivers of webhooks may stand on this machine.
+    pub(crate) async fn of_regions_with_webhooks() -> Self {
+        let webhooks = WebhookSettings { allow_private_targets: true };
+        Self::followed(Unusual { webhooks, ..Unusual::default() }).await
+    }
+
+    /// The same, where a region that is silent for so many seconds is failed over without being asked.
+    pub(crate) async fn that_fails_over_after(seconds: u64) -> Self {
+        let fail_over_after = Some(Duration::from_secs(seconds));
+        Self::followed(Unusual { fail_over_after, ..Unusual::default() }).await
+    }
+
+    async fn followed(unusual: Unusual) -> Self {
+        let regions = Some(["us", "eu", "ap"].as_slice());
         let standbys: &[(&str, &str)] = &[("us", "eu"), ("eu", "ap"), ("ap", "us")];
-        let unusual = Unusual { regions: Some(regions), standbys, ..Unusual::default() };
-        Self::start_connected(unusual).await
+        Self::start_connected(Unusual { regions, standbys, ..unusual }).await
     }
 
     /// Cuts the node at `place` off from all others.
@@ -443,7 +465,9 @@ fn node_settings(node: NodeId, data_dir: std::path::PathBuf) -> NodeSettings {
             token("acme-admin", &[Scope::Admin], Some("acme")),
         ],
         retention: RetentionSettings::STANDARD,
+        webhooks: WebhookSettings::default(),
         sweep_every: None,
+        verify_every: None,
     }
 }
 
@@ -462,6 +486,7 @@ fn region_settings(regions: &[&str], standbys: &[(&str, &str)]) -> RegionSetting
         voucher_key: VoucherKey::of(b"only for tests"),
         standbys: standbys.iter().map(|(home, to)| (region(home), [region(to)].into())).collect(),
         standby_silence: RegionSettings::STANDBY_SILENCE,
+        fail_over_after: None,
     }
 }
 

@@ -79,7 +79,7 @@ async fn open_and_fund(group: &Group<Ledger>, tenant: &str) {
 async fn authorize(group: &Group<Ledger>, tenant: &str, times: u32) {
     for _ in 0..times {
         let ttl = Span::from_secs(600);
-        let asked = Authorize { amount: credits(1), ttl, reference: None };
+        let asked = Authorize { amount: credits(1), ttl, reference: None, budgets: Box::default() };
         propose(group, tenant, Operation::Authorize(asked)).await;
     }
 }

@@ -4,6 +4,9 @@
 //!  grid ──▶ cell ──▶ worker ──▶ connection ──▶ service      time and errors, as a client sees them
 //!            │
 //!            └──▶ process: the servers' CPU, from /proc
+//!  moves:   what callers notice of a home that moves
+//!  jobs:    looks for due jobs, and dead letters beside other calls
+//!  events:  usage events in batches
 //!  storage: bytes of memory and disk, and how long a restart takes
 //! ```
 //!
@@ -17,9 +20,13 @@
 //!
 //! Not here: whether the answers are right (`purser replay` proves that).
 
+mod asking;
 mod cell;
 mod cluster;
+mod events;
 mod fund;
+mod jobs;
+mod moves;
 mod process;
 mod storage;
 mod table;
@@ -40,10 +47,10 @@ use self::worker::Target;
 use crate::cli::SECONDS_MAX;
 use crate::failure::CommandError;
 use crate::output::Output;
-use crate::replay::connection::{self, Address};
+use crate::replay::connection::{self, Callees};
 use crate::signals::StopSignals;
 
-/// Measure pairs of authorize and capture, or with `storage` memory, disk and restart.
+/// Measure pairs of authorize and capture, or what a sub-command names.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
@@ -55,24 +62,20 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
+    /// Measure what callers notice of a home that moves.
+    Moves(moves::Args),
     /// Measure bytes of memory and of disk, and how long a restart takes.
     Storage(storage::Args),
+    /// Measure looks for due jobs, and dead letters beside other calls.
+    Jobs(jobs::Args),
+    /// Measure usage events in batches.
+    Events(events::Args),
 }
 
 #[derive(Debug, clap::Args)]
 struct LoadArgs {
-    /// Nodes or front doors to call; workers are spread over them. Not used with `--spawn`.
-    #[arg(
-        long,
-        value_name = "URL",
-        env = "PURSER_URL",
-        value_delimiter = ',',
-        default_value = "http://127.0.0.1:7700"
-    )]
-    url: Vec<Address>,
-    /// The bearer token; it needs the scopes `spend` and `admin`.
-    #[arg(long, env = "PURSER_TOKEN", default_value = "dev", hide_env_values = true)]
-    token: String,
+    #[command(flatten)]
+    callees: Callees,
     /// Start three nodes of this program for the measurement, and end them afterwards.
     #[arg(long)]
     spawn: bool,
@@ -142,7 +145,10 @@ enum BenchError {
 /// Measures.
 pub(crate) async fn run(args: Args, output: &Output) -> Result<(), CommandError> {
     match args.what {
+        Some(What::Moves(args)) => moves::run(args, output).await,
         Some(What::Storage(args)) => storage::run(args, output).await,
+        Some(What::Jobs(args)) => jobs::run(args, output).await,
+        Some(What::Events(args)) => events::run(args, output).await,
         None => {
             let mut signals = StopSignals::listen()?;
             let results = tokio::select! {
@@ -187,7 +193,7 @@ async fn measure(args: LoadArgs, output: &Output) -> Result<Vec<CellResult>, Ben
     };
     let (addresses, token, pids) = match &cluster {
         Some(cluster) => (cluster.addresses(), cluster.token().to_owned(), cluster.pids()),
-        None => (args.url.clone(), args.token.clone(), args.pids.clone()),
+        None => (args.callees.url.clone(), args.callees.token.clone(), args.pids.clone()),
     };
     let authorization: HeaderValue = connection::bearer(&token)?;
     let target = Arc::new(Target { addresses, authorization, tenants: args.tenants.get() });

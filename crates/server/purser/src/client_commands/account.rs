@@ -2,11 +2,11 @@
 
 use clap::Args;
 use purser_api::{
-    AuthorizeRequest, BalanceQuery, CallAmount, CheckAnswer, EntriesQuery, Moment, ReadConsistency,
-    SequenceNumber, StatementQuery, UnitName,
+    AuthorizeRequest, BalanceQuery, BudgetLabel, CallAmount, CheckAnswer, EntriesQuery, Moment,
+    ReadConsistency, SequenceNumber, StatementQuery, UnitName,
 };
 
-use super::arguments::{Account, Page};
+use super::arguments::{Account, Page, budgets};
 use super::connection::Service;
 use super::tables::{self, Facts};
 use crate::failure::CommandError;
@@ -19,6 +19,9 @@ pub(crate) struct Check {
     account: Account,
     /// What the work may cost.
     amount: CallAmount,
+    /// A budget that is asked as well; up to eight of them.
+    #[arg(long = "budget", value_name = "BUDGET")]
+    budgets: Vec<BudgetLabel>,
 }
 
 /// Show where an account's credits are.
@@ -95,7 +98,8 @@ pub(super) async fn check(
     output: &Output,
 ) -> Result<(), CommandError> {
     let account = service.account(&args.account);
-    let request = AuthorizeRequest::new(args.amount);
+    let named = budgets(&args.budgets)?;
+    let request = AuthorizeRequest { budgets: named, ..AuthorizeRequest::new(args.amount) };
     let verdict = service.found(account.check(&request, &service.read()).await)?;
     output.answer(&verdict, show_check)?;
     if verdict.allowed {
@@ -111,7 +115,7 @@ fn show_check(verdict: &CheckAnswer) -> String {
     let facts = if verdict.allowed {
         facts.with("lots", tables::shares(&verdict.lots))
     } else {
-        facts.with("short by", &verdict.short_by)
+        facts.with("short by", &verdict.short_by).with_some("budget", verdict.budget.as_ref())
     };
     tables::available(facts, &verdict.balance).text()
 }

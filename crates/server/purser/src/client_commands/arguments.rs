@@ -2,8 +2,8 @@
 
 use clap::Args;
 use purser_api::{
-    Consistency, Cursor, KeyText, Metadata, PageLimit, Reason, Reference, SequenceNumber,
-    TenantName, TtlSeconds, UnitName,
+    BudgetLabel, BudgetsNamed, Consistency, Cursor, KeyText, Metadata, PageLimit, Reason,
+    Reference, SequenceNumber, TenantName, TtlSeconds, UnitName,
 };
 use purser_types::{IdempotencyKey, TenantId, Unit};
 
@@ -111,11 +111,19 @@ pub(crate) struct Work {
     /// Who may decide: `local` or `strict`.
     #[arg(long, default_value = "local")]
     pub(super) consistency: Consistency,
+    /// A budget that is asked as well; up to eight of them, then home decides.
+    #[arg(long = "budget", value_name = "BUDGET")]
+    pub(super) budgets: Vec<BudgetLabel>,
     /// Your own name for the work, to search by.
     #[arg(long)]
     pub(super) reference: Option<Reference>,
     #[command(flatten)]
     pub(super) notes: Notes,
+}
+
+/// The budgets that a call names, if they are few enough and each is named once.
+pub(super) fn budgets(named: &[BudgetLabel]) -> Result<BudgetsNamed, CommandError> {
+    BudgetsNamed::try_from(named.to_vec()).map_err(|error| CommandError::Usage(error.to_string()))
 }
 
 /// A look before an act that cannot be undone, and its confirmation.
@@ -127,6 +135,15 @@ pub(crate) struct Safety {
     /// The number that the dry run showed. Refused if the account has changed since.
     #[arg(long, value_name = "NUMBER", required_unless_present = "dry_run")]
     pub(super) confirm: Option<SequenceNumber>,
+}
+
+/// Reads a number that has a range of its own.
+pub(super) fn ranged<T>(text: &str) -> Result<T, String>
+where
+    T: TryFrom<u32, Error: std::fmt::Display>,
+{
+    let number: u32 = text.parse().map_err(|error| format!("{error}"))?;
+    T::try_from(number).map_err(|error| error.to_string())
 }
 
 /// Reads a TTL in seconds.

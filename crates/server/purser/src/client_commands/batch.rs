@@ -82,6 +82,7 @@ fn outcome(result: &BatchResult) -> String {
         BatchBody::Hold(answer) => answer.hold.hold_id.to_string(),
         BatchBody::Capture(answer) => answer.hold.hold_id.to_string(),
         BatchBody::Charge(answer) => answer.charge.charge_id.to_string(),
+        BatchBody::Job(answer) => format!("{} {}", answer.job.job_id, answer.job.status),
         BatchBody::Refund(answer) => format!("refunded {}", answer.refunded),
         BatchBody::Reclaim(answer) => format!("reclaimed {}", answer.reclaimed),
         BatchBody::Problem(problem) => format!("{}: {}", problem.code, problem.detail),

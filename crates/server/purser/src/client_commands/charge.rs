@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use purser_api::{CallAmount, ChargeAnswer, ChargeDetail, ChargeId, ChargeRequest, SubjectId};
 
-use super::arguments::{Account, Key, Work};
+use super::arguments::{Account, Key, Work, budgets};
 use super::connection::Service;
 use super::tables;
 use super::undo::{Reclaim, Refund};
@@ -43,6 +43,7 @@ impl CreateCharge {
         Ok(ChargeRequest {
             amount: self.amount,
             consistency: self.work.consistency,
+            budgets: budgets(&self.work.budgets)?,
             allow_debt: self.allow_debt,
             reference: self.work.reference.clone(),
             metadata: self.work.notes.checked()?,

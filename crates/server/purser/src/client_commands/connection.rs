@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use purser_api::{Cursor, List};
 use purser_client::{Admin, AdminAccount, Answer, Call, Client, ClientError, ClientSettings};
+use purser_types::{TenantId, Unit};
 use serde::Serialize;
 
 use super::arguments;
@@ -100,6 +101,17 @@ impl Service {
     /// An account, as the data plane sees it.
     pub(super) fn account(&self, account: &arguments::Account) -> purser_client::Account {
         self.client.account(account.tenant().clone()).in_unit(account.unit().clone())
+    }
+
+    /// An account by its names.
+    pub(super) fn account_named(
+        &self,
+        tenant: &str,
+        unit: &str,
+    ) -> Result<purser_client::Account, CommandError> {
+        let odd = |error: purser_types::IdError| CommandError::Usage(error.to_string());
+        let tenant = TenantId::parse(tenant).map_err(odd)?;
+        Ok(self.client.account(tenant).in_unit(Unit::parse(unit).map_err(odd)?))
     }
 
     /// The admin API.

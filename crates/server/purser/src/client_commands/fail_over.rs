@@ -6,7 +6,9 @@
 use std::io::{self, BufRead, IsTerminal};
 
 use clap::Args;
-use purser_api::{FailOverAnswer, FailOverRequest, RegionName, SequenceNumber};
+use purser_api::{
+    FailOverAnswer, FailOverRequest, RegionName, SequenceNumber, TenantName, TotalAmount,
+};
 
 use super::connection::Service;
 use super::tables::{self, Facts};
@@ -79,7 +81,8 @@ fn is_wanted(seen: &FailOverAnswer, output: &Output) -> Result<bool, CommandErro
 }
 
 fn show(answer: &FailOverAnswer) -> String {
-    let FailOverAnswer { dry_run, confirm, region, to, is_reachable, taken_over, left } = answer;
+    let FailOverAnswer { dry_run, confirm, region, to, is_reachable, taken_over, left, .. } =
+        answer;
     let facts = tables::dry_run(*dry_run, confirm.as_ref());
     let now = Facts::new().with("region", region).with("to", to);
     let now = if *dry_run {
@@ -89,5 +92,24 @@ fn show(answer: &FailOverAnswer) -> String {
     } else {
         now.with("taken over", taken_over).with("left", left)
     };
+    let now = now.with("at stake", at_stake(answer.at_stake.as_ref()));
+    let now = if answer.left_tenants.is_empty() {
+        now
+    } else {
+        now.with("among those left", named(&answer.left_tenants))
+    };
     facts.and(now).text()
+}
+
+/// The X at stake, if it is known.
+pub(super) fn at_stake(amount: Option<&TotalAmount>) -> String {
+    amount.map_or_else(|| "not known".to_owned(), ToString::to_string)
+}
+
+/// Some tenants by name, as many as a person reads.
+pub(super) fn named(tenants: &[TenantName]) -> String {
+    const NAMES_MAX: usize = 10;
+    let names: Vec<String> = tenants.iter().take(NAMES_MAX).map(ToString::to_string).collect();
+    let more = if tenants.len() > NAMES_MAX { " …" } else { "" };
+    format!("{}{more}", names.join(" "))
 }

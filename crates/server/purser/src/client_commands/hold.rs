@@ -7,7 +7,7 @@ use purser_api::{
     ReleaseRequest, SubjectId, TtlSeconds, UnitName,
 };
 
-use super::arguments::{Account, Key, Notes, Page, Work, ttl};
+use super::arguments::{Account, Key, Notes, Page, Work, budgets, ttl};
 use super::connection::Service;
 use super::tables;
 use super::undo::{Reclaim, Refund};
@@ -56,6 +56,7 @@ impl Create {
             amount: self.amount,
             ttl_seconds: self.ttl,
             consistency: self.work.consistency,
+            budgets: budgets(&self.work.budgets)?,
             reference: self.work.reference.clone(),
             metadata: self.work.notes.checked()?,
         })

@@ -1,11 +1,11 @@
 //! `purser region`: the regions, as a node knows them; draining one, and taking over from one that is lost.
 
 use clap::Subcommand;
-use purser_api::{NodeNumber, RegionsAnswer};
+use purser_api::{FailedOver, NodeNumber, RegionName, RegionsAnswer};
 
 use super::connection::Service;
 use super::drain::{self, Drain};
-use super::fail_over::{self, FailOver};
+use super::fail_over::{self, FailOver, at_stake, named};
 use super::tables::{self, Column};
 use crate::failure::CommandError;
 use crate::output::Output;
@@ -40,6 +40,14 @@ pub(super) async fn run(
 }
 
 fn show(answer: &RegionsAnswer) -> String {
+    let lines = [table(answer)].into_iter().chain(rule(answer));
+    let done = answer.regions.iter().filter_map(|region| {
+        region.failed_over.as_ref().map(|done| failed_over(&region.region, done))
+    });
+    lines.chain(done).collect::<Vec<_>>().join("\n")
+}
+
+fn table(answer: &RegionsAnswer) -> String {
     use Column::{Number, Text};
     const MICROS_PER_MILLI: u64 = 1_000;
     let columns = [
@@ -65,6 +73,34 @@ fn show(answer: &RegionsAnswer) -> String {
                 joined(region.leaders.iter().copied()),
             ]
         }),
+    )
+}
+
+/// When a region is failed over without being asked, if it is, and who knows how near that is.
+fn rule(answer: &RegionsAnswer) -> Option<String> {
+    let after = answer.failover_after_ms.map(tables::seconds)?;
+    let counts = match answer.placement_leader {
+        Some(leader) if leader == answer.node => "counted here".to_owned(),
+        Some(leader) => format!("counted by node {leader}"),
+        None => "counted by whoever leads Placement".to_owned(),
+    };
+    let silent = answer.regions.iter().filter_map(|region| {
+        let silent = tables::seconds(region.silent_ms?);
+        Some(format!(", {} for {silent}", region.region))
+    });
+    let silent: String = silent.collect();
+    Some(format!("failed over by itself after a silence of {after}, {counts}{silent}"))
+}
+
+fn failed_over(lost: &RegionName, done: &FailedOver) -> String {
+    let [age, after] = [done.age_ms, done.after_ms].map(tables::seconds);
+    let to: Vec<String> = done.to.iter().map(ToString::to_string).collect();
+    let (to, taken_over, left) = (to.join(" "), done.taken_over, done.left);
+    let at_stake = at_stake(done.at_stake.as_ref());
+    let named = if left > 0 { format!(" ({})", named(&done.left_tenants)) } else { String::new() };
+    format!(
+        "{lost} was failed over {age} ago after a silence of {after}: {taken_over} tenants to {to}, \
+         {left} left{named}, at stake {at_stake}"
     )
 }
 

@@ -5,8 +5,8 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 use purser_api::{
-    Balance, Buckets, Charge, Entry, Hold, Lot, LotShare, Moment, Policy, RefundExpired,
-    SequenceNumber, Statement, Subject, Tenant,
+    Balance, Buckets, BudgetLabel, Charge, Entry, Hold, Lot, LotShare, Moment, Policy,
+    RefundExpired, SequenceNumber, Statement, Subject, Tenant,
 };
 
 /// What stands where there is no value.
@@ -105,6 +105,12 @@ pub(super) fn shares(shares: &[LotShare]) -> String {
     shares.collect::<Vec<_>>().join(", ")
 }
 
+/// Budgets in their order; nothing if there are none.
+pub(super) fn names<'a>(budgets: impl Iterator<Item = &'a BudgetLabel>) -> Option<String> {
+    let names: Vec<String> = budgets.map(ToString::to_string).collect();
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
 /// What a dry run says about itself; nothing if the act was done.
 pub(super) fn dry_run(dry_run: bool, confirm: Option<&SequenceNumber>) -> Facts {
     let facts = Facts::new();
@@ -132,6 +138,7 @@ pub(super) fn policy(facts: Facts, policy: &Policy) -> Facts {
         .with("take-back cap", &policy.takeback_cap)
         .with("on expiry", policy.on_expiry)
         .with("unacknowledged max", &policy.unacknowledged_max)
+        .with("event age, seconds", policy.event_age_seconds)
 }
 
 fn refund_expired(policy: RefundExpired) -> String {
@@ -205,6 +212,7 @@ pub(super) fn hold(hold: &Hold) -> Facts {
         .with("created", &hold.created_at)
         .with("expires", &hold.expires_at)
         .with("lots", shares(&hold.lots))
+        .with_some("budgets", names(hold.budgets.iter().map(|it| &it.budget)))
         .with_some("reference", hold.reference.as_ref())
 }
 
@@ -244,6 +252,7 @@ pub(super) fn charge(charge: &Charge) -> Facts {
         .with("refunded", &charge.refunded_total)
         .with("created", &charge.created_at)
         .with("lots", shares(&charge.lots))
+        .with_some("budgets", names(charge.budgets.iter().map(|it| &it.budget)))
         .with_some("reference", charge.reference.as_ref())
 }
 

@@ -4,9 +4,9 @@ use std::num::NonZeroU16;
 
 use clap::{Args, Subcommand};
 use purser_api::{
-    Amount, CloseAnswer, CloseRequest, FreezeRequest, MoveRequest, OnExpiry, OpenTenantRequest,
-    PlacementAnswer, PolicyRequest, RefundExpired, RegionName, RegrantDays, StandbyOf,
-    TenantAnswer, TenantName, TenantStatus, TenantsQuery, UnitName,
+    Amount, CloseAnswer, CloseRequest, EventAgeSeconds, FreezeRequest, MoveRequest, OnExpiry,
+    OpenTenantRequest, PlacementAnswer, PolicyRequest, RefundExpired, RegionName, RegrantDays,
+    StandbyOf, TenantAnswer, TenantName, TenantStatus, TenantsQuery, UnitName,
 };
 
 use super::arguments::{Account, Key, Page, Safety, Why};
@@ -93,6 +93,10 @@ pub(crate) struct PolicyFlags {
     /// twice if home is lost.
     #[arg(long, value_name = "AMOUNT", help_heading = "Policy")]
     unacknowledged_max: Option<Amount>,
+    /// How long a usage event is accepted after its time, in seconds. A longer one is for events whose time
+    /// comes after the change.
+    #[arg(long, value_name = "SECONDS", value_parser = event_age, help_heading = "Policy")]
+    event_age_seconds: Option<EventAgeSeconds>,
 }
 
 impl PolicyFlags {
@@ -103,8 +107,14 @@ impl PolicyFlags {
             takeback_cap: self.takeback_cap.clone(),
             on_expiry: self.on_expiry,
             unacknowledged_max: self.unacknowledged_max.clone(),
+            event_age_seconds: self.event_age_seconds,
         }
     }
+}
+
+fn event_age(text: &str) -> Result<EventAgeSeconds, String> {
+    let seconds = text.parse::<u32>().map_err(|error| error.to_string())?;
+    EventAgeSeconds::try_from(seconds).map_err(|error| error.to_string())
 }
 
 fn refund_expired(text: &str) -> Result<RefundExpired, String> {

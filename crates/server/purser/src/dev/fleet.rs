@@ -11,12 +11,14 @@ use std::time::Duration;
 use purser_node::{
     BindError, ConfigError, Listeners, Node, NodeSettings, Recorder, StartError, Surroundings,
 };
+use purser_postgres::{Database, InvalidShard};
 use tokio::sync::{Mutex, watch};
 
 use crate::dev::control::{NodeState, NodeStatus};
 use crate::dev::layout::{DevLayout, NodeName, NodePlace};
 use crate::dev::settings::settings;
 use crate::dev::wire::Wire;
+use crate::read_model::ReadModel;
 
 /// The nodes.
 pub(crate) struct Fleet {
@@ -24,6 +26,10 @@ pub(crate) struct Fleet {
     /// What lies between the regions.
     wire: Wire,
     recorder: Recorder,
+    /// Where the read model is kept, if it is.
+    database: Option<Database>,
+    /// The projectors of the nodes that run.
+    read_models: Mutex<BTreeMap<NodeName, ReadModel>>,
     /// Where the APIs of the nodes that run listen. Apart from the slots, because a request must
     /// not wait while a node starts.
     running: watch::Sender<Vec<SocketAddr>>,
@@ -73,6 +79,9 @@ pub(crate) enum NodeStartError {
     /// Its data cannot be used.
     #[error(transparent)]
     Node(#[from] StartError),
+    /// Its shards have no names in the database.
+    #[error("its read model cannot be kept")]
+    ReadModel(#[from] InvalidShard),
 }
 
 /// A node whose ports are bound. Connections wait in them until it starts.
@@ -107,14 +116,17 @@ impl BoundNode {
 }
 
 impl Fleet {
-    /// Starts the nodes of a layout. If one cannot be, those that could are killed again.
+    /// Starts the nodes of a layout. If one cannot be, those that could are killed again. Each projects
+    /// what it leads into `database`, if there is one.
     pub(crate) async fn start_all(
         (layout, wire): (DevLayout, Wire),
         bound: Vec<BoundNode>,
         recorder: Recorder,
+        database: Option<Database>,
     ) -> Result<Self, FleetError> {
-        let running = watch::Sender::default();
-        let fleet = Self { layout, wire, recorder, running, slots: Mutex::default() };
+        let (running, read_models) = (watch::Sender::default(), Mutex::default());
+        let slots = Mutex::default();
+        let fleet = Self { layout, wire, recorder, database, read_models, running, slots };
         let mut slots = fleet.slots.lock().await;
         for node in bound {
             let name = node.name.clone();
@@ -126,7 +138,7 @@ impl Fleet {
                             node.kill().await;
                         }
                     }
-                    return Err(FleetError::Start { name, cause: error.into() });
+                    return Err(FleetError::Start { name, cause: error });
                 }
             };
         }
@@ -188,6 +200,7 @@ impl Fleet {
         // Order matters: the front door stops to send requests there first.
         self.publish(&slots);
         self.wire.set_gone(name, true);
+        self.end_read_model(name).await;
         node.kill().await;
         tracing::warn!(node = %name, "killed");
         Ok(())
@@ -207,7 +220,7 @@ impl Fleet {
         self.wire.set_gone(name, false);
         let node = self.start_bound(bound).await.map_err(|error| {
             self.wire.set_gone(name, true);
-            failed(place, error.into())
+            failed(place, error)
         })?;
         *slot = Slot::Running(Arc::new(node));
         self.publish(&slots);
@@ -230,6 +243,7 @@ impl Fleet {
                 let Ok(failure) = failure else { continue };
                 tracing::error!(node = %name, error = %failure, "a node cannot go on");
                 self.wire.set_gone(name, true);
+                self.end_read_model(name).await;
                 node.kill().await;
                 *slot = Slot::Failed(failure.to_string());
             }
@@ -242,6 +256,10 @@ impl Fleet {
     /// Not here: an orderly end of each. It would be spent on handing leadership over, and where all
     /// end there is nobody to hand it to.
     pub(crate) async fn end(&self) {
+        let read_models = std::mem::take(&mut *self.read_models.lock().await);
+        for read_model in read_models.into_values() {
+            read_model.end().await;
+        }
         let endings = tokio_util::task::TaskTracker::new();
         for node in self.nodes().await {
             endings.spawn(async move { node.kill().await });
@@ -260,10 +278,25 @@ impl Fleet {
         running.collect()
     }
 
-    async fn start_bound(&self, node: BoundNode) -> Result<Node, StartError> {
+    async fn start_bound(&self, bound: BoundNode) -> Result<Node, NodeStartError> {
         let surroundings =
             Surroundings { recorder: Some(self.recorder.clone()), ..Surroundings::real() };
-        Node::start(node.settings, node.listeners, surroundings).await
+        let node = Node::start(bound.settings, bound.listeners, surroundings).await?;
+        if let Some(database) = &self.database {
+            let region = bound.name.region.to_string();
+            let read_model = ReadModel::start(database, (&region, node.feeds()))?;
+            node.attach_read_model(read_model.kept());
+            self.read_models.lock().await.insert(bound.name, read_model);
+        }
+        Ok(node)
+    }
+
+    /// Ends a node's projectors: they read its files.
+    async fn end_read_model(&self, name: &NodeName) {
+        let read_model = self.read_models.lock().await.remove(name);
+        if let Some(read_model) = read_model {
+            read_model.end().await;
+        }
     }
 
     fn publish(&self, slots: &BTreeMap<NodeName, Slot>) {

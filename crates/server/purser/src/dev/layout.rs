@@ -112,6 +112,8 @@ pub(crate) struct DevLayout {
     pub(crate) data: PathBuf,
     /// The regions with their nodes, in the order of their ports.
     pub(crate) regions: Vec<(Region, Vec<NodePlace>)>,
+    /// After how many seconds of silence a region is failed over by itself, if it is.
+    pub(crate) fail_over_after: Option<u64>,
 }
 
 impl DevLayout {
@@ -135,7 +137,8 @@ impl DevLayout {
             });
             regions.push((region, nodes.collect()));
         }
-        Self { front_door: loopback(base_port), data: data.to_owned(), regions }
+        let (front_door, data) = (loopback(base_port), data.to_owned());
+        Self { front_door, data, regions, fail_over_after: None }
     }
 
     /// The regions of every development cluster, in the order of their ports.

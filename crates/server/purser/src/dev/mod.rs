@@ -24,14 +24,15 @@ mod traffic;
 mod wire;
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Subcommand, ValueEnum};
 use purser_api::RegionName;
 use purser_client::Client;
-use purser_node::Recorder;
+use purser_node::{PostgresConfig, Recorder, RegionSettings};
+use purser_postgres::Database;
 use purser_types::Region;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -40,6 +41,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::failure::CommandError;
 use crate::output::Output;
+use crate::read_model;
 use crate::signals::StopSignals;
 use banner::Banner;
 use control::{ControlCall, StatusAnswer};
@@ -86,6 +88,17 @@ pub(crate) struct Args {
     /// Round trips between regions in milliseconds, or none.
     #[arg(long, value_name = "PAIRS", default_value = DEFAULT_WAN, value_parser = read_distances)]
     wan: Distances,
+    /// Fail a region over by itself after so many seconds of silence; only when asked if left out.
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        value_parser = clap::value_parser!(u64).range(RegionSettings::FAIL_OVER_SECONDS),
+    )]
+    fail_over_after: Option<u64>,
+    /// Keep a read model in the PostgreSQL database whose address stands in this file, as `[postgres]` in
+    /// a node's configuration does.
+    #[arg(long, value_name = "ADDRESS-FILE")]
+    postgres: Option<PathBuf>,
     /// Whether demo tenants spend credits all the time.
     #[arg(long, value_enum, default_value_t = Traffic::On)]
     traffic: Traffic,
@@ -175,9 +188,11 @@ fn show_status(status: &StatusAnswer) -> String {
 
 async fn run_cluster(args: &Args, output: &Output) -> Result<(), CommandError> {
     let mut signals = StopSignals::listen()?;
+    let database = args.postgres.as_deref().map(database).transpose()?;
     let data = DataFolder::open((!args.ephemeral).then_some(args.data.as_path()))?;
     let nodes = data.settle_nodes(args.nodes)?;
     let layout = DevLayout::new(args.base_port, data.path(), nodes);
+    let layout = DevLayout { fail_over_after: args.fail_over_after, ..layout };
     let listener = TcpListener::bind(layout.front_door).await;
     let listener = listener.map_err(|error| port_taken(error, layout.front_door.port()))?;
     let wire = Wire::lay(&layout, args.wan.clone()).await;
@@ -187,7 +202,7 @@ async fn run_cluster(args: &Args, output: &Output) -> Result<(), CommandError> {
         .map_err(|error| CommandError::broken("metrics cannot be recorded", error))?;
     output.answer(&Banner::of(&layout, args.ephemeral), Banner::text)?;
     let fleet = tokio::select! {
-        started = Fleet::start_all((layout, wire), bound, recorder) => started.map_err(not_started)?,
+        started = Fleet::start_all((layout, wire), bound, recorder, database) => started.map_err(not_started)?,
         // A long recovery must not make the process deaf. What was read so far is only read.
         () = signals.next() => return Ok(()),
     };
@@ -199,6 +214,11 @@ async fn run_cluster(args: &Args, output: &Output) -> Result<(), CommandError> {
     output.note("stopping; Ctrl-C again to stop at once");
     signals.unless_impatient(cluster.end()).await;
     lived
+}
+
+fn database(address_file: &Path) -> Result<Database, CommandError> {
+    let (address_file, schema) = (address_file.to_owned(), Database::SCHEMA_DEFAULT.to_owned());
+    read_model::database(&PostgresConfig { address_file, ca_file: None, schema })
 }
 
 /// A cluster and what runs beside its nodes.

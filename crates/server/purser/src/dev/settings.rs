@@ -9,6 +9,7 @@ use std::time::Duration;
 use purser_node::{
     ConfigError, LimitsConfig, NodeConfig, NodeSettings, PeerConfig, RaftConfig, RegionSettings,
     RegionsConfig, RetentionConfig, Scope, StorageConfig, StorageProfile, Token, TokenHash,
+    WebhooksConfig,
 };
 
 use crate::dev::layout::{DevLayout, NodePlace};
@@ -21,6 +22,8 @@ const CLUSTER: &str = "purser-dev";
 pub(super) const SHARDS: u32 = 2;
 /// How often due events are written down, in milliseconds.
 const SWEEP_MS: u64 = 1_000;
+/// How often each node verifies what it has, in seconds: so that one sees it done.
+const VERIFY_SECONDS: u64 = 600;
 /// Patience of a follower, in milliseconds: at least four heartbeats, so that a machine that is
 /// busy (all nodes share it with whatever else its owner runs) does not change leaders for nothing.
 /// A lost leader is replaced within twice the longer time, so a kill is over within 1.5 s.
@@ -60,6 +63,7 @@ fn config(layout: &DevLayout, wire: &Wire, place: &NodePlace) -> NodeConfig {
         shards: SHARDS,
         grace_ms: millis(GRACE),
         sweep_ms: SWEEP_MS,
+        verify_seconds: VERIFY_SECONDS,
         raft: RaftConfig {
             heartbeat_ms: HEARTBEAT_MS,
             election_min_ms,
@@ -69,6 +73,9 @@ fn config(layout: &DevLayout, wire: &Wire, place: &NodePlace) -> NodeConfig {
         storage: StorageConfig { profile: StorageProfile::Small, ..StorageConfig::default() },
         limits: LimitsConfig::default(),
         retention: RetentionConfig::default(),
+        postgres: None,
+        // Whoever tries webhooks has the receiver on this machine.
+        webhooks: WebhooksConfig { allow_private_targets: true },
         token: Vec::new(),
     }
 }
@@ -97,6 +104,7 @@ fn regions(layout: &DevLayout) -> RegionsConfig {
         voucher_key_file: Some(folder::voucher_key(&layout.data)),
         standbys: standbys.collect(),
         standby_silence_seconds: RegionSettings::STANDBY_SILENCE.as_secs(),
+        fail_over_after_seconds: layout.fail_over_after,
     }
 }
 

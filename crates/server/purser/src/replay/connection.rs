@@ -17,6 +17,24 @@ use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
+/// Whom a program that makes load calls, and as whom.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Callees {
+    /// Nodes or front doors to call, in turn. Behind the front door of `purser dev` the nodes of all
+    /// regions are found and called; else name a node of each region that is to be called.
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "PURSER_URL",
+        value_delimiter = ',',
+        default_value = "http://127.0.0.1:7700"
+    )]
+    pub(crate) url: Vec<Address>,
+    /// The bearer token; it needs the scopes `spend`, `read` and `admin`, and all tenants.
+    #[arg(long, env = "PURSER_TOKEN", default_value = "dev", hide_env_values = true)]
+    pub(crate) token: String,
+}
+
 /// Where a node's API is: `http://host:port`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Address {

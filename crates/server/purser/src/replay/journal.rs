@@ -1,6 +1,6 @@
 //! What a replay asked of one tenant, and what it was answered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use purser_api::DeciderRole;
 use tokio::time::Instant;
@@ -18,6 +18,8 @@ pub(crate) struct Journal {
     pub(crate) seen: u64,
     /// What was wrong with answers as they came.
     pub(crate) complaints: Vec<String>,
+    /// Keys under which an operator changed what regions may do, and moved no credits.
+    pub(crate) operators: BTreeSet<String>,
     /// How many calls that spend were sent to each region, by its place.
     pub(crate) spends_at: BTreeMap<usize, u64>,
 }

@@ -24,12 +24,14 @@ pub(crate) mod connection;
 mod cuts;
 mod desk;
 mod difference;
-mod drive;
+pub(crate) mod drive;
 mod front_door;
 mod healing;
 mod job;
+mod jobs;
 mod journal;
 mod outage;
+mod overdrafts;
 mod overspend;
 mod plan;
 pub(crate) mod random;
@@ -37,11 +39,11 @@ mod regional;
 mod regional_counts;
 mod report;
 mod sampled;
-mod setup;
+pub(crate) mod setup;
 mod spread;
 mod story;
 pub(crate) mod tally;
-mod target;
+pub(crate) mod target;
 #[cfg(test)]
 pub(crate) mod test_node;
 #[cfg(test)]
@@ -56,14 +58,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use purser_postgres::DatabaseError;
 use purser_types::Region;
 
 use self::caller::{Caller, CallerSettings, Undecided};
-use self::connection::{Address, InvalidToken};
+use self::connection::{Callees, InvalidToken};
 use self::cuts::{Cut, Cuts};
 use self::desk::Desk;
 use self::drive::Faults;
+use self::jobs::JobsReport;
 use self::outage::{LeaderKill, Share};
+use self::overdrafts::Operator;
 use self::overspend::Listener;
 use self::plan::{Plan, PlanSettings};
 use self::report::{RegionsReport, Report};
@@ -89,19 +94,8 @@ pub(crate) struct Args {
     /// The traces.
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// Nodes or front doors to call, in turn. Behind the front door of `purser dev` the nodes of all
-    /// regions are found and called; else name a node of each region that is to be called.
-    #[arg(
-        long,
-        value_name = "URL",
-        env = "PURSER_URL",
-        value_delimiter = ',',
-        default_value = "http://127.0.0.1:7700"
-    )]
-    url: Vec<Address>,
-    /// The bearer token; it needs the scopes `spend`, `read` and `admin`.
-    #[arg(long, env = "PURSER_TOKEN", default_value = "dev", hide_env_values = true)]
-    token: String,
+    #[command(flatten)]
+    callees: Callees,
     /// Over how many tenants to spread requests that name none.
     #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     tenants: u32,
@@ -168,6 +162,15 @@ pub(crate) struct Args {
         value_parser = clap::value_parser!(u32).range(..=1_000),
     )]
     unacknowledged_max: u32,
+    /// How much each region but the home may spend beyond what it was granted, in percent of what a
+    /// tenant has at first. The bound shows as much from the start.
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        default_value_t = 0,
+        value_parser = clap::value_parser!(u32).range(..=1_000),
+    )]
+    overdraft: u32,
     /// Where there are several regions: the share of authorizes and charges that home must decide.
     #[arg(
         long,
@@ -183,6 +186,23 @@ pub(crate) struct Args {
     /// Cut every region off for so long, one after the other over the run. As for `--cut`.
     #[arg(long, value_name = "SECONDS", value_parser = cuts::seconds, conflicts_with = "cut")]
     cut_each: Option<Duration>,
+    /// Make jobs and usage events of the requests: one job in five fails, whatever happens is told one to
+    /// five times and in any order, workers crash. How each must end is known beforehand.
+    #[arg(
+        long,
+        conflicts_with_all = ["cut", "cut_each", "strict", "overdraft", "take_back", "supply", "lead"],
+    )]
+    jobs: bool,
+    /// With `--jobs`: the address of the PostgreSQL database that the service keeps its read model in, to
+    /// compare the tables and the outbox too.
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "PURSER_POSTGRES",
+        hide_env_values = true,
+        requires = "jobs"
+    )]
+    postgres: Option<String>,
 }
 
 fn exponent(text: &str) -> Result<f64, String> {
@@ -266,6 +286,9 @@ pub(crate) enum ReplayError {
     /// A page of a list says that there is more, and not where.
     #[error("{0} does not lead to its end")]
     BrokenList(String),
+    /// The database's address is none.
+    #[error(transparent)]
+    Database(DatabaseError),
     /// A task of this program ended by itself.
     #[error("a part of the replay failed")]
     Task(#[source] tokio::task::JoinError),
@@ -277,6 +300,7 @@ impl From<ReplayError> for CommandError {
             ReplayError::Undecided(undecided) => Self::unreached("the replay stopped", undecided),
             ReplayError::Unreached => Self::unreached("the replay did not start", error),
             ReplayError::Token(invalid) => Self::Usage(invalid.to_string()),
+            ReplayError::Database(invalid) => Self::Usage(invalid.to_string()),
             ReplayError::NoFrontDoor
             | ReplayError::OneRegion
             | ReplayError::NoSuchRegion(_)
@@ -289,6 +313,11 @@ impl From<ReplayError> for CommandError {
 
 /// Replays the traces.
 pub(crate) async fn run(args: Args, output: &Output) -> Result<(), CommandError> {
+    if args.jobs {
+        let report = Box::pin(jobs::replay(args, output)).await?;
+        output.answer(&report, JobsReport::render)?;
+        return report.outcome();
+    }
     let report = replay(args, output).await?;
     output.answer(&report, Report::render)?;
     report.outcome()
@@ -306,13 +335,14 @@ async fn replay(args: Args, output: &Output) -> Result<Report, ReplayError> {
         supply_percent,
         take_back_percent: args.take_back,
         unacknowledged_percent: args.unacknowledged_max,
+        overdraft_percent: args.overdraft,
     };
     let plan = Arc::new(Plan::new(&requests, plan));
     let tally = Arc::new(Tally::default());
     let settings = CallerSettings {
-        addresses: args.url.clone(),
+        addresses: args.callees.url.clone(),
         regions: Vec::new(),
-        authorization: connection::bearer(&args.token)?,
+        authorization: connection::bearer(&args.callees.token)?,
         patience: Duration::from_secs(args.patience),
         attempt_max: caller::ATTEMPT_MAX,
     };
@@ -339,7 +369,9 @@ async fn replay(args: Args, output: &Output) -> Result<Report, ReplayError> {
 
     let before = Counters::read(&settings).await?;
     let progress = output.progress("requests replayed", Some(count(plan.jobs.len())));
+    let operator = Operator::start(&desk, &plan, &settings);
     let driven = drive::drive(&desk, &plan, &faults, &progress).await?;
+    operator.end().await?;
     progress.finish(format_args!("{} in {:.1} s", plan.jobs.len(), driven.took.as_secs_f64()));
     let counts = tally.lock().clone();
     let traffic = Counters::read(&settings).await?.since(&before);

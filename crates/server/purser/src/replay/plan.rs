@@ -32,6 +32,9 @@ pub(crate) struct PlanSettings {
     pub(crate) take_back_percent: u32,
     /// How much home may answer before its standby has it, in percent of what the tenant has at first.
     pub(crate) unacknowledged_percent: u32,
+    /// How much each region may spend beyond what it was granted, in percent of what the tenant has at
+    /// first.
+    pub(crate) overdraft_percent: u32,
 }
 
 /// What will be asked for.
@@ -56,6 +59,8 @@ pub(crate) struct TenantPlan {
     pub(crate) opening: Opening,
     /// What it is granted before the first job.
     pub(crate) lots: Vec<LotPlan>,
+    /// What each region but its home may spend beyond what it was granted.
+    pub(crate) overdraft: u64,
 }
 
 /// A lot that a tenant gets.
@@ -137,9 +142,10 @@ impl Plan {
         let percent_of_supply = |percent: u32| supply.saturating_mul(percent.into()) / 100;
         let takeback_cap = percent_of_supply(settings.take_back_percent);
         let unacknowledged_max = percent_of_supply(settings.unacknowledged_percent);
+        let overdraft = percent_of_supply(settings.overdraft_percent);
         let opening = Opening { debt_limit, regrant_days, takeback_cap, unacknowledged_max };
         let lots = self.lots(supply, random);
-        self.tenants.push(TenantPlan { name, opening, lots });
+        self.tenants.push(TenantPlan { name, opening, lots, overdraft });
     }
 
     /// Splits a supply into lots: two given away that end while the jobs run, one of which starts
@@ -171,19 +177,19 @@ impl Plan {
 }
 
 /// The tenants' names and their places.
-struct Names {
-    list: Vec<String>,
+pub(super) struct Names {
+    pub(super) list: Vec<String>,
     places: BTreeMap<String, usize>,
 }
 
 impl Names {
-    fn numbered(count: u32) -> Self {
+    pub(super) fn numbered(count: u32) -> Self {
         let list: Vec<String> = (1..=count.max(1)).map(|number| format!("t{number}")).collect();
         let places = list.iter().cloned().enumerate().map(|(place, name)| (name, place)).collect();
         Self { list, places }
     }
 
-    fn place_of(&mut self, name: &str) -> usize {
+    pub(super) fn place_of(&mut self, name: &str) -> usize {
         *self.places.entry(name.to_owned()).or_insert_with(|| {
             self.list.push(name.to_owned());
             self.list.len() - 1
@@ -216,6 +222,7 @@ mod tests {
             supply_percent: 130,
             take_back_percent: 0,
             unacknowledged_percent: 10,
+            overdraft_percent: 0,
         }
     }
 

@@ -210,6 +210,7 @@ fn open_request(
         on_expiry: takeback_cap.is_some().then_some(OnExpiry::TakeBack),
         takeback_cap,
         unacknowledged_max: Some(Credits::from_u64(opening.unacknowledged_max)?.into()),
+        event_age_seconds: None,
     };
     let tenant = TenantName(tenant.clone());
     let home = home.map(RegionName);

@@ -43,12 +43,17 @@ impl Story {
     pub(super) fn authorize(&mut self) -> Operation {
         let amount = credits(self.rng.u64(1..=30));
         let ttl = Span::from_secs(self.rng.u64(1..120));
-        Operation::Authorize(Authorize { amount, ttl, reference: None })
+        Operation::Authorize(Authorize { amount, ttl, reference: None, budgets: Box::default() })
     }
 
     pub(super) fn charge(&mut self) -> Operation {
         let amount = credits(self.rng.u64(1..=20));
-        Operation::Charge(Charge { amount, allow_debt: self.rng.bool(), reference: None })
+        Operation::Charge(Charge {
+            amount,
+            allow_debt: self.rng.bool(),
+            reference: None,
+            budgets: Box::default(),
+        })
     }
 
     /// Whether a number still means what it was given for: a lost home may have given it to another

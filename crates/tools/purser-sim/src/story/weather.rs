@@ -144,6 +144,7 @@ impl Story {
         // What the region had noted and decided is forgotten, and home's journal has to find it.
         self.accepted.retain(|(asked, _), _| *asked != region);
         let life = Life::from_bytes(self.rng.u128(..).to_be_bytes());
+        self.say(|story| format!("{region} is set back to a backup at {:?}", story.now));
         self.world.restore(region, site, life, self.now);
         self.count("rollback");
     }

@@ -5,7 +5,7 @@ use crate::rust_source::{RustSource, TokenKind};
 use crate::tree::SourceFile;
 
 /// The only crate that speaks SQL. Nothing decides from the read model, so nothing else has to.
-const SQL_PLACE: &str = "crates/server/purser-readmodel/";
+const SQL_PLACE: &str = "crates/server/purser-postgres/";
 
 /// Two words that make a string SQL if it has both.
 const SQL_WORDS: &[(&str, &str)] = &[
@@ -30,7 +30,7 @@ pub(super) fn sql_has_its_place(source: &RustSource<'_>) -> Vec<Complaint> {
         !token.in_test && SQL_WORDS.iter().any(|(a, b)| text.contains(a) && text.contains(b))
     });
     statements
-        .map(|token| Complaint::at(source.path, token.line, "SQL belongs to purser-readmodel"))
+        .map(|token| Complaint::at(source.path, token.line, "SQL belongs to purser-postgres"))
         .collect()
 }
 
@@ -39,7 +39,7 @@ pub(super) fn sql_files_have_their_place(file: &SourceFile) -> Vec<Complaint> {
     if !file.path.ends_with(".sql") || file.path.starts_with(SQL_PLACE) {
         return Vec::new();
     }
-    vec![Complaint::about(&file.path, "SQL belongs to purser-readmodel")]
+    vec![Complaint::about(&file.path, "SQL belongs to purser-postgres")]
 }
 
 /// Complains about metrics outside the one module of a crate that names and describes them.
@@ -88,7 +88,7 @@ mod tests {
         let statement = "const Q: &str = \"SELECT free FROM lot\";\n";
         check_rust(sql_has_its_place, NODE, statement, &[1]);
         check_rust(sql_has_its_place, NODE, "const Q: &str =\n    \"INSERT INTO lot\";\n", &[2]);
-        check_rust(sql_has_its_place, "crates/server/purser-readmodel/src/a.rs", statement, &[]);
+        check_rust(sql_has_its_place, "crates/server/purser-postgres/src/a.rs", statement, &[]);
         check_rust(sql_has_its_place, "tests/src/read_model.rs", statement, &[]);
         check_rust(sql_has_its_place, NODE, "// SELECT a FROM b\nconst T: &str = \"FROM\";", &[]);
         check_file(sql_files_have_their_place, "deploy/lot.sql", "", &[0]);

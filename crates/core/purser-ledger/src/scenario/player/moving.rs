@@ -150,7 +150,7 @@ impl Player {
         };
         let operation = Operation::BookTail(page);
         let item = Item::new(Context::default(), operation);
-        let request = Request { book: book.clone(), item, name: None };
+        let request = Request { book: book.clone(), item, name: None, worker: None };
         Ok(Line::Requests(book, vec![request]))
     }
 }

@@ -96,6 +96,17 @@ fn a_batch_of_an_earlier_opening_answers_nobody() {
 }
 
 #[test]
+fn a_machine_is_handed_out_as_it_is_between_two_entries() {
+    let hosted = HostedMachine::new(Echo::default(), NODE, 7);
+    let (mut before, mut behind) = (hosted.want(INDEX - 1), hosted.want(INDEX));
+    assert!(before.try_recv().is_err(), "the next entry may still be the one before");
+    apply(&hosted, 7, &["one"]).unwrap();
+    let handed_out = before.try_recv().unwrap();
+    assert_eq!(handed_out.applied, 0, "nothing of the entry is in it");
+    assert!(behind.try_recv().is_err(), "nothing behind the entry was applied yet");
+}
+
+#[test]
 fn a_half_applied_machine_is_not_shown() {
     let hosted = HostedMachine::new(Echo::default(), NODE, 7);
     fn shown(hosted: &HostedMachine<Echo>) {

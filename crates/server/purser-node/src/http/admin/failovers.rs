@@ -6,7 +6,8 @@
 use hyper::StatusCode;
 use purser_api::{
     FailOverAnswer, FailOverRequest, ProblemCode as Code, RegionName, SequenceNumber, TailAnswer,
-    TailsAnswer, UnitQuery, WriteOffTailAnswer, WriteOffTailRequest, paths,
+    TailsAnswer, TenantName, TotalAmount, UnitQuery, WriteOffTailAnswer, WriteOffTailRequest,
+    paths,
 };
 use purser_ledger::{Fact, Operation as Asked, Tail, WriteOffTail};
 use purser_types::{Epoch, Sequence};
@@ -20,6 +21,7 @@ use crate::http::problem::Refusal;
 use crate::http::reply::Reply;
 use crate::http::routes::{Access, Handled, Routes, Verb};
 use crate::http::routing::Decision;
+use crate::regions::Word;
 
 /// Declares the calls.
 pub(crate) fn declare(routes: Routes<'_>) -> Routes<'_> {
@@ -91,7 +93,9 @@ async fn fail_over(call: Call) -> Handled {
         to: to.into(),
         is_reachable: regions.links().is_reachable(lost),
         taken_over: promotable,
-        left: loss.left,
+        left: loss.left.count,
+        left_tenants: loss.left.first.iter().cloned().map(TenantName::from).collect(),
+        at_stake: loss.at_stake.map(TotalAmount),
     };
     if request.dry_run {
         return Ok(Reply::read(&answer)?);
@@ -99,7 +103,9 @@ async fn fail_over(call: Call) -> Handled {
     if confirmed(request.confirm)?.0 != seen {
         return Err(stale().into());
     }
-    answer.taken_over = regions.fail_over((lost, to), loss, deadline).await.map_err(failed)?;
+    let word = Word { by: &call.caller.name, reason: "asked for" };
+    let done = regions.fail_over((lost, to), loss, word, deadline).await;
+    answer.taken_over = done.map_err(failed)?;
     answer.left = answer.left.saturating_add(promotable.saturating_sub(answer.taken_over));
     answer.confirm = None;
     Ok(Reply::read(&answer)?)

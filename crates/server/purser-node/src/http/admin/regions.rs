@@ -1,6 +1,8 @@
 //! The regions of the cluster, as the node that is asked knows them.
 
-use purser_api::{NodeNumber, RegionAnswer, RegionsAnswer, paths};
+use purser_api::{
+    FailedOver, NodeNumber, RegionAnswer, RegionName, RegionsAnswer, TenantName, TotalAmount, paths,
+};
 use purser_raft::NodeId;
 use purser_types::{Region, Span};
 
@@ -35,8 +37,11 @@ async fn get(call: Call) -> Handled {
         .flat_map(|regions| regions.links().others().map(move |region| other(regions, region)));
     let mut regions: Vec<RegionAnswer> = others.chain([own(&call)]).collect();
     regions.sort_unstable_by(|one, next| one.region.cmp(&next.region));
+    let known = call.api.regions();
+    let placement_leader = known.and_then(|it| it.directory().leader()).map(number_of);
+    let failover_after_ms = known.and_then(|it| it.automatic().after()).map(millis);
     let (node, region) = (number_of(call.api.node()), (*call.api.region()).into());
-    Ok(Reply::read(&RegionsAnswer { node, region, regions })?)
+    Ok(Reply::read(&RegionsAnswer { node, region, placement_leader, failover_after_ms, regions })?)
 }
 
 fn own(call: &Call) -> RegionAnswer {
@@ -49,11 +54,12 @@ fn own(call: &Call) -> RegionAnswer {
         heard_age_ms: None,
         round_trip_us: None,
         leaders: groups.map(|group| group.leader().map(number_of)).collect(),
+        silent_ms: None,
+        failed_over: None,
     }
 }
 
 fn other(regions: &Regions, region: Region) -> RegionAnswer {
-    const MICROS_PER_MILLI: u64 = 1_000;
     let links = regions.links();
     let age = links.heard_at(region).map(|at| links.clock().since(at));
     let leaders = links.leaders(region).into_iter();
@@ -63,10 +69,25 @@ fn other(regions: &Regions, region: Region) -> RegionAnswer {
         region: region.into(),
         nodes,
         is_reachable: links.is_reachable(region),
-        heard_age_ms: age.map(|age| age.as_micros() / MICROS_PER_MILLI),
+        heard_age_ms: age.map(millis),
         round_trip_us: links.measured_round_trip(region).map(Span::as_micros),
         leaders: leaders.map(|leader| leader.map(number_of)).collect(),
+        silent_ms: regions.automatic().silence(region).map(millis),
+        failed_over: regions.automatic().done(region).map(|done| FailedOver {
+            age_ms: millis(links.clock().since(done.at)),
+            after_ms: millis(done.silence),
+            to: done.to.into_iter().map(RegionName::from).collect(),
+            taken_over: done.taken_over,
+            left: done.left.count,
+            left_tenants: done.left.first.into_iter().map(TenantName::from).collect(),
+            at_stake: done.at_stake.map(TotalAmount),
+        }),
     }
+}
+
+const fn millis(span: Span) -> u64 {
+    const MICROS_PER_MILLI: u64 = 1_000;
+    span.as_micros() / MICROS_PER_MILLI
 }
 
 const fn number_of(node: NodeId) -> NodeNumber {

@@ -70,6 +70,7 @@ async fn open(call: Call) -> Handled {
     let default = Policy {
         key_retention: retention.keys,
         record_retention: retention.records,
+        event_age: Some(retention.events),
         ..Policy::default()
     };
     // An account may come when its tenant has had another home before.

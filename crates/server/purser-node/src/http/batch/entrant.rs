@@ -28,6 +28,10 @@ impl Entrant {
             Some(regions) => {
                 let purpose = match operation {
                     BatchOperation::Authorize(_) | BatchOperation::Charge(_) => Purpose::Begin,
+                    // Home decides about jobs.
+                    BatchOperation::CreateJob(_)
+                    | BatchOperation::ReportOutcome(..)
+                    | BatchOperation::RenewJob(..) => Purpose::Other,
                     BatchOperation::Capture(..)
                     | BatchOperation::Release(..)
                     | BatchOperation::Extend(..)
@@ -43,8 +47,8 @@ impl Entrant {
             // Another region reads it again.
             Place::There(_) => Seat::Home,
         };
-        let item =
-            Item::new(call.context(idempotency_key), asked(call, (&account, seat), &operation));
+        let asked = asked(call, (&account, seat), &operation)?;
+        let item = Item::new(call.context(idempotency_key), asked);
         let item = match &operation {
             BatchOperation::Authorize(request) => item.noting(&request.metadata)?,
             BatchOperation::Capture(_, request) => item.noting(&request.metadata)?,
@@ -55,7 +59,12 @@ impl Entrant {
             },
             BatchOperation::Refund(_, request) => item.because(&request.reason),
             BatchOperation::Reclaim(_, request) => item.because(&request.reason),
-            BatchOperation::Extend(..) => item,
+            BatchOperation::CreateJob(request) => item.noting(&request.metadata)?,
+            BatchOperation::ReportOutcome(_, request) => match &request.reason {
+                Some(reason) => item.because(reason).noting(&request.metadata)?,
+                None => item.noting(&request.metadata)?,
+            },
+            BatchOperation::Extend(..) | BatchOperation::RenewJob(..) => item,
         };
         Ok(Self { account, item, operation, place })
     }
@@ -64,7 +73,11 @@ impl Entrant {
 /// Who made the hold or charge that an operation is about.
 const fn subject_of(operation: &BatchOperation) -> Option<Owner> {
     match operation {
-        BatchOperation::Authorize(_) | BatchOperation::Charge(_) => None,
+        BatchOperation::Authorize(_)
+        | BatchOperation::Charge(_)
+        | BatchOperation::CreateJob(_)
+        | BatchOperation::ReportOutcome(..)
+        | BatchOperation::RenewJob(..) => None,
         BatchOperation::Capture(id, _)
         | BatchOperation::Release(id, _)
         | BatchOperation::Extend(id, _) => Some(id.owner),
@@ -78,15 +91,20 @@ const fn subject_of(operation: &BatchOperation) -> Option<Owner> {
 }
 
 /// Who may decide an operation.
-pub(super) const fn consistency_of(operation: &BatchOperation) -> Consistency {
+pub(super) fn consistency_of(operation: &BatchOperation) -> Consistency {
     match operation {
-        BatchOperation::Authorize(request) => request.consistency,
-        BatchOperation::Charge(request) => request.consistency,
+        BatchOperation::Authorize(request) => request.decider(),
+        BatchOperation::Charge(request) => request.decider(),
+        BatchOperation::CreateJob(_) => Consistency::Strict,
         _ => Consistency::Local,
     }
 }
 
-fn asked(call: &Call, (account, seat): (&AccountName, Seat), operation: &BatchOperation) -> Asked {
+fn asked(
+    call: &Call,
+    (account, seat): (&AccountName, Seat),
+    operation: &BatchOperation,
+) -> Result<Asked, Refusal> {
     let owner = call.owner_in(seat);
     let seated = (account, &owner);
     let hold = |id: &HoldId| HoldNumber(call.numbered_by(seated, id.sequence, &id.owner));
@@ -95,7 +113,7 @@ fn asked(call: &Call, (account, seat): (&AccountName, Seat), operation: &BatchOp
         SubjectId::Hold(id) => Target::Hold(hold(id)),
         SubjectId::Charge(id) => Target::Charge(charge(id)),
     };
-    match operation {
+    Ok(match operation {
         BatchOperation::Authorize(request) => convert::authorize(request),
         BatchOperation::Charge(request) => convert::charge(request),
         BatchOperation::Capture(id, request) => convert::capture(hold(id), request, seat.away()),
@@ -105,5 +123,8 @@ fn asked(call: &Call, (account, seat): (&AccountName, Seat), operation: &BatchOp
             convert::refund(target(subject), request, seat.away())
         }
         BatchOperation::Reclaim(subject, _) => convert::reclaim(target(subject), seat.away()),
-    }
+        BatchOperation::CreateJob(request) => convert::create_job(request)?,
+        BatchOperation::ReportOutcome(job, request) => convert::outcome(job.0.clone(), request),
+        BatchOperation::RenewJob(job, request) => convert::renew_job(job.0.clone(), request),
+    })
 }

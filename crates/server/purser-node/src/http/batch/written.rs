@@ -1,7 +1,7 @@
 //! The results of a batch, as they stand in its answer.
 
 use bytes::Bytes;
-use purser_api::{BatchBody, BatchOperation, BatchResult};
+use purser_api::{BatchBody, BatchOperation, BatchResult, JobEffect};
 use purser_ledger::AccountName;
 
 use crate::http::call::Call;
@@ -59,7 +59,12 @@ pub(super) fn shown(
         let (status, body) = answer(&shown, operation, &decision)?;
         if !decision.decided.replayed {
             call.api.metrics().record_debt_added(debt_added(&decision.receipt));
-            if matches!(&body, BatchBody::Capture(capture) if capture.late) {
+            let is_late = match &body {
+                BatchBody::Capture(capture) => capture.late,
+                BatchBody::Job(job) => job.effect == JobEffect::CapturedLate,
+                _ => false,
+            };
+            if is_late && !decision.receipt.is_found {
                 call.api.metrics().record_late_capture();
             }
         }
@@ -90,6 +95,14 @@ fn answer(
         }
         BatchOperation::Refund(..) => (200, BatchBody::Refund(shown.refund_answer(receipt)?)),
         BatchOperation::Reclaim(..) => (200, BatchBody::Reclaim(shown.reclaim_answer(receipt)?)),
+        BatchOperation::CreateJob(_) if !receipt.is_found => {
+            (201, BatchBody::Job(Box::new(shown.job_answer(receipt)?)))
+        }
+        BatchOperation::CreateJob(_)
+        | BatchOperation::ReportOutcome(..)
+        | BatchOperation::RenewJob(..) => {
+            (200, BatchBody::Job(Box::new(shown.job_answer(receipt)?)))
+        }
     })
 }
 

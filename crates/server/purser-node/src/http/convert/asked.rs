@@ -6,9 +6,10 @@ use purser_ledger::{
     Adjust, Authorize, Capture, Category, Charge, Extend, Grant, HoldNumber, IfExpired, Open,
     Operation, Policy, PolicyChange, Reclaim, Refund, RefundExpired, Release, Target,
 };
-use purser_types::{Epoch, Owner, Region};
+use purser_types::{Epoch, Owner, Region, Span};
 
 use super::allocations::on_expiry_asked;
+use super::budgets::budget_names;
 use crate::http::problem::Refusal;
 
 /// Asks for a hold. Who may decide (`consistency`) is not part of what is asked.
@@ -17,6 +18,7 @@ pub(crate) fn authorize(request: &api::AuthorizeRequest) -> Operation {
         amount: request.amount.credits(),
         ttl: request.ttl_seconds.map_or(Authorize::TTL_DEFAULT, api::TtlSeconds::span),
         reference: request.reference.as_ref().map(|reference| reference.as_str().into()),
+        budgets: budget_names(&request.budgets),
     })
 }
 
@@ -26,6 +28,7 @@ pub(crate) fn charge(request: &api::ChargeRequest) -> Operation {
         amount: request.amount.credits(),
         allow_debt: request.allow_debt,
         reference: request.reference.as_ref().map(|reference| reference.as_str().into()),
+        budgets: budget_names(&request.budgets),
     })
 }
 
@@ -130,6 +133,7 @@ pub(crate) fn policy_change(request: &api::PolicyRequest) -> PolicyChange {
         takeback_cap: request.takeback_cap.as_ref().map(|cap| cap.0),
         on_expiry: request.on_expiry.map(on_expiry_asked),
         unacknowledged_max: request.unacknowledged_max.as_ref().map(|max| max.0),
+        event_age: request.event_age_seconds.map(|age| Span::from_secs(u64::from(age.get()))),
         ..PolicyChange::default()
     }
 }

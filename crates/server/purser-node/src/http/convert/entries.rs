@@ -29,6 +29,7 @@ impl Shown<'_> {
             idempotency_key: entry.key.clone().map(api::KeyText),
             hold_id: hold_id.map(|number| api::HoldId::new(number, owner(number))),
             charge_id: charge_id.map(|number| api::ChargeId::new(number, owner(number))),
+            job_id: entry.fact.job().map(|job| job.id.clone().into()),
             lot_id: about.lot.map(|lot| self.lot_id(lot)),
             original_sequence: about.original.map(api::SequenceNumber),
             reason: kept(entry.reason.as_deref(), "reason")?,
@@ -58,7 +59,8 @@ impl About {
             }
             _ => None,
         };
-        let origin = hold.map(|hold| hold.number.0).or_else(|| named.map(|lot| lot.0));
+        let job = entry.fact.job().map(|job| job.number.0);
+        let origin = hold.map(|hold| hold.number.0).or_else(|| named.map(|lot| lot.0)).or(job);
         Self {
             hold: hold.map(|hold| (hold.kind, hold.number.0)),
             lot: named.or(made),

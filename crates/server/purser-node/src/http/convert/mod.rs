@@ -6,7 +6,10 @@
 mod allocations;
 mod answers;
 mod asked;
+mod budgets;
 mod entries;
+mod events;
+mod jobs;
 mod shown;
 
 pub(crate) use allocations::{allocation_of, recall, set_allocation, transfer};
@@ -15,6 +18,9 @@ pub(crate) use asked::{
     adjust, authorize, capture, charge, extend, grant, open, policy_change, reclaim, refund,
     release,
 };
+pub(crate) use budgets::{budget_detail, budget_names, budget_of, set_budget};
+pub(crate) use events::{event, park_reason};
+pub(crate) use jobs::{create_job, job_status, outcome, renew_job, term};
 pub(crate) use shown::{
     Shown, buckets, hold_status, lot_status, named_by, policy, tenant_status, totals_between,
 };

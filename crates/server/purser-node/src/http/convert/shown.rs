@@ -12,6 +12,7 @@ use purser_ledger::{
 use purser_types::{Credits, Epoch, Generation, LogTime, Owner, Sequence};
 
 use super::allocations::on_expiry;
+use super::budgets::hold_budgets;
 use crate::http::problem::Refusal;
 
 /// A home that never moved is the first.
@@ -20,7 +21,7 @@ const FIRST_HOME: Epoch = Epoch(1);
 /// Shows what belongs to one account.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shown<'a> {
-    account: &'a AccountName,
+    pub(super) account: &'a AccountName,
     owner: &'a Owner,
     homes: &'a [HomeSpan],
 }
@@ -47,6 +48,11 @@ impl<'a> Shown<'a> {
         Self { homes, ..self }
     }
 
+    /// Whose it is.
+    pub(super) const fn account(&self) -> &AccountName {
+        self.account
+    }
+
     /// Who has named what the entry with `sequence` made.
     pub(super) fn named_by(&self, sequence: Sequence) -> Owner {
         named_by(self.owner, self.homes, sequence)
@@ -66,6 +72,8 @@ impl<'a> Shown<'a> {
             created_at: Moment(hold.created_at),
             expires_at: Moment(hold.expires_at),
             lots: self.shares(hold.lots.iter().copied()),
+            overdrawn: overdrawn(hold),
+            budgets: hold_budgets(&hold.caps),
             reference: kept(hold.reference.as_deref(), "reference")?,
             sequence: hold.changed_by.into(),
             decided_by: self.decided_by(hold.changed_by),
@@ -85,6 +93,8 @@ impl<'a> Shown<'a> {
             refunded_total: Amount(charge.net_refunded()),
             created_at: Moment(charge.created_at),
             lots: self.shares(charge.lots.iter().copied()),
+            overdrawn: overdrawn(charge),
+            budgets: hold_budgets(&charge.caps),
             reference: kept(charge.reference.as_deref(), "reference")?,
             sequence: charge.changed_by.into(),
             decided_by: self.decided_by(charge.changed_by),
@@ -108,8 +118,10 @@ impl<'a> Shown<'a> {
         api::DecidedBy { region: self.named_by(sequence).region.into(), role }
     }
 
-    /// Portions of lots, in their order. What is drawn in one operation names each lot once.
+    /// Portions of lots, in their order. What is drawn in one operation names each lot once; an overdraft is
+    /// none.
     pub(crate) fn shares(&self, portions: impl Iterator<Item = Portion>) -> Vec<api::LotShare> {
+        let portions = portions.filter(|portion| portion.lot != LotNumber::OVERDRAFT);
         let share = |Portion { lot, amount }| api::LotShare {
             lot_id: self.lot_id(lot),
             amount: Amount(amount),
@@ -230,6 +242,7 @@ pub(crate) fn policy(policy: &Policy) -> api::Policy {
         takeback_cap: Amount(policy.takeback_cap),
         on_expiry: on_expiry(policy.on_expiry),
         unacknowledged_max: Amount(policy.unacknowledged_max),
+        event_age_seconds: policy.events_accepted_for().as_secs(),
     }
 }
 
@@ -249,6 +262,12 @@ pub(crate) fn buckets(balance: &Balance) -> api::Buckets {
             .map(|(region, out)| (region.to_string(), Amount(*out)))
             .collect(),
     }
+}
+
+/// What of a hold or charge no lot was pinned for.
+fn overdrawn(hold: &Hold) -> Option<Amount> {
+    let portions = hold.lots.iter().filter(|portion| portion.lot == LotNumber::OVERDRAFT);
+    portions.map(|portion| Amount(portion.amount)).next()
 }
 
 fn totals(balance: &Balance) -> api::Totals {

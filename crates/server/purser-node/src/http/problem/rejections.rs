@@ -4,11 +4,13 @@
 //! outside, and which of its figures matter.
 
 use purser_api::{Amount, Figures, HoldStatus, LotId, Moment, ProblemCode};
-use purser_ledger::Rejection;
+use purser_ledger::{LotNumber, Rejection};
 use purser_types::{Credits, Owner};
 
+use crate::http::convert::job_status;
+
 /// The code of a rejection.
-pub(super) const fn code_of(rejection: &Rejection) -> ProblemCode {
+pub(crate) const fn code_of(rejection: &Rejection) -> ProblemCode {
     match rejection {
         Rejection::TenantNotFound => ProblemCode::TenantNotFound,
         Rejection::TenantExists => ProblemCode::TenantExists,
@@ -45,6 +47,21 @@ pub(super) const fn code_of(rejection: &Rejection) -> ProblemCode {
         | Rejection::DecidedInRegion { .. }
         | Rejection::DecidedInGeneration { .. }
         | Rejection::RightExhausted { .. } => ProblemCode::HomeUnreachable,
+        Rejection::JobNotFound => ProblemCode::JobNotFound,
+        Rejection::JobIdConflict { .. } => ProblemCode::JobIdConflict,
+        Rejection::JobNotDead { .. } => ProblemCode::JobNotDead,
+        Rejection::JobEnded { .. } => ProblemCode::JobEnded,
+        Rejection::LeaseLost { .. } => ProblemCode::LeaseLost,
+        Rejection::TooManyQueues => ProblemCode::TooManyQueues,
+        Rejection::EventNotParked => ProblemCode::EventNotParked,
+        Rejection::EventConflict => ProblemCode::EventConflict,
+        Rejection::TooManyEventsParked => ProblemCode::TooManyEventsParked,
+        Rejection::BudgetNotFound { .. } => ProblemCode::BudgetNotFound,
+        Rejection::BudgetExceeded { .. } => ProblemCode::BudgetExceeded,
+        Rejection::BudgetParentFixed { .. } => ProblemCode::BudgetParentFixed,
+        Rejection::BudgetHasChildren { .. } => ProblemCode::BudgetHasChildren,
+        Rejection::TooManyBudgets => ProblemCode::TooManyBudgets,
+        Rejection::BudgetTooDeep => ProblemCode::BudgetTooDeep,
         Rejection::Stranded { .. } => ProblemCode::Stranded,
         Rejection::HomeMoved { .. } => ProblemCode::Moved,
         Rejection::AllocationUnknown => ProblemCode::AllocationNotFound,
@@ -71,7 +88,19 @@ pub(super) const fn code_of(rejection: &Rejection) -> ProblemCode {
     }
 }
 
+/// What is in the way of closing an account.
+fn figures_of_close(rejection: &Rejection) -> Figures {
+    let mut figures = Figures::default();
+    if let Rejection::CloseBlocked { holds, debt, jobs, .. } = *rejection {
+        figures.open_holds = Some(holds);
+        figures.open_jobs = Some(jobs).filter(|jobs| *jobs > 0);
+        figures.debt = Some(Amount(debt));
+    }
+    figures
+}
+
 /// The figures of a rejection.
+#[expect(clippy::too_many_lines, reason = "it has a line for each rejection")]
 pub(super) fn figures_of(rejection: &Rejection, owner: &Owner) -> Figures {
     let amount = |credits: Credits| Some(Amount(credits));
     let mut figures = Figures::default();
@@ -82,24 +111,38 @@ pub(super) fn figures_of(rejection: &Rejection, owner: &Owner) -> Figures {
         | Rejection::InsufficientCredits { .. } => return figures_of_credits(rejection),
         Rejection::HoldExpired { .. }
         | Rejection::AlreadyCaptured { .. }
-        | Rejection::AlreadyReleased { .. } => return figures_of_hold(rejection),
+        | Rejection::AlreadyReleased { .. }
+        | Rejection::ExtendNotLater { .. }
+        | Rejection::ExtendTooLong { .. } => return figures_of_hold(rejection),
         Rejection::RefundExceedsCaptured { refundable } => figures.refundable = amount(refundable),
         Rejection::GrantExceedsCeiling { grantable } => figures.grantable = amount(grantable),
-        Rejection::CloseBlocked { holds, debt, allocations: _, tails: _ } => {
-            figures.open_holds = Some(holds);
-            figures.debt = amount(debt);
-        }
-        Rejection::SourceRefConflict { lot, amount: granted } => {
-            figures.lot_id = Some(LotId::new(lot.0, *owner));
-            figures.lot_amount = amount(granted);
-        }
-        Rejection::ExtendNotLater { expires_at } => figures.expires_at = Some(Moment(expires_at)),
-        Rejection::ExtendTooLong { latest } => figures.latest_expires_at = Some(Moment(latest)),
-        Rejection::StaleConfirmation { sequence } => {
-            figures.current_sequence = Some(sequence.into());
+        Rejection::JobNotDead { state }
+        | Rejection::LeaseLost { state }
+        | Rejection::JobEnded { state } => figures.job_status = Some(job_status(state)),
+        Rejection::CloseBlocked { .. } => return figures_of_close(rejection),
+        Rejection::SourceRefConflict { lot, amount } => return figures_of_lot(lot, amount, owner),
+        Rejection::StaleConfirmation { sequence: now } => {
+            figures.current_sequence = Some(now.into())
         }
         Rejection::BatchAborted { item } => figures.failed_item = Some(item),
-        Rejection::TenantNotFound
+        Rejection::BudgetNotFound { ref budget } => figures.budget = Some(budget.clone().into()),
+        Rejection::BudgetExceeded { ref budget, limit, remaining, until } => {
+            figures.budget = Some(budget.clone().into());
+            figures.budget_limit = amount(limit);
+            figures.budget_remaining = amount(remaining);
+            figures.budget_until = until.map(Moment);
+        }
+        Rejection::BudgetParentFixed { .. }
+        | Rejection::BudgetHasChildren { .. }
+        | Rejection::TooManyBudgets
+        | Rejection::BudgetTooDeep
+        | Rejection::JobNotFound
+        | Rejection::JobIdConflict { .. }
+        | Rejection::TooManyQueues
+        | Rejection::EventNotParked
+        | Rejection::EventConflict
+        | Rejection::TooManyEventsParked
+        | Rejection::TenantNotFound
         | Rejection::TenantExists
         | Rejection::HoldNotFound
         | Rejection::ChargeNotFound
@@ -169,7 +212,13 @@ fn figures_of_credits(rejection: &Rejection) -> Figures {
     figures
 }
 
-/// The figures of a rejection because a hold has ended.
+/// The figures of a rejection because a lot was granted before.
+fn figures_of_lot(lot: LotNumber, granted: Credits, owner: &Owner) -> Figures {
+    let lot_id = Some(LotId::new(lot.0, *owner));
+    Figures { lot_id, lot_amount: Some(Amount(granted)), ..Figures::default() }
+}
+
+/// The figures of a rejection because of how a hold stands.
 fn figures_of_hold(rejection: &Rejection) -> Figures {
     let mut figures = Figures::default();
     match *rejection {
@@ -186,6 +235,8 @@ fn figures_of_hold(rejection: &Rejection) -> Figures {
             figures.hold_status = Some(HoldStatus::Released);
             figures.first_sequence = Some(sequence.into());
         }
+        Rejection::ExtendNotLater { expires_at } => figures.expires_at = Some(Moment(expires_at)),
+        Rejection::ExtendTooLong { latest } => figures.latest_expires_at = Some(Moment(latest)),
         _ => (),
     }
     figures

@@ -192,15 +192,29 @@ impl Desk {
         let is_mode_changed = decisions.iter().any(|it| matches!(it, Decision::Mode(_)));
         let decisions = decisions.into_iter();
         let decisions = decisions.filter(|it| is_mode_changed || !seen.would_come_back(it));
+        let decisions: Vec<Decision> = decisions.collect();
+        let granted = decisions.iter().filter_map(Decision::granted);
+        let granted: Vec<Region> = granted.collect();
         self.push_to_other_lives(account, &seen);
         let life = |region| self.links.life(region, self.shard);
         let lasting = self.group.now().saturating_add(LASTING);
-        let acts = decisions.flat_map(|decision| acts(&seen, decision, (&life, lasting)));
+        let acts =
+            decisions.into_iter().flat_map(|decision| acts(&seen, decision, (&life, lasting)));
         let acts: Vec<(Region, Operation)> = acts.collect();
         join_all(acts.into_iter().map(|(region, act)| self.carry_out(account, region, act))).await;
         let Some(seen) = self.seen(account) else { return };
+        self.look_again(account, granted.into_iter().filter(|it| seen.open(*it).is_none()));
         self.push_news(account, &seen);
         self.serve(account, &seen);
+    }
+
+    /// Regions that were to be given credits and were given none: their life was not known yet, or it was not
+    /// done. Their next call finds them as they were.
+    fn look_again(&self, account: &AccountName, regions: impl Iterator<Item = Region>) {
+        let mut state = self.state();
+        if let Some(known) = state.accounts.get_mut(account) {
+            regions.for_each(|region| known.pool.look_again(region));
+        }
     }
 
     /// Vouchers of open allocations whose regions have begun another life since: these do not know of them

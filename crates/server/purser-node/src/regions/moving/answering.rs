@@ -20,7 +20,7 @@ use crate::regions::{PATIENCE, Regions};
 use crate::shards::Shard;
 use crate::tasks::chain;
 
-/// How long a tail may wait for standbys. Then it is asked for again.
+/// How long a tail, or a part, may wait for standbys. Then it is asked for again.
 const SECURE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Why a step is not answered as asked.
@@ -133,10 +133,14 @@ impl Regions {
         let Some(index) = group.shown_index() else { return Ok(()) };
         let deadline = Instant::now() + SECURE_PATIENCE;
         for SourceAccount { account, .. } in accounts_of(group, tenant) {
-            let secured = self.watch(&account).secure(&account, index, deadline).await;
-            secured.map_err(|error| NotAnswered::NotNow(chain(&error)))?;
+            self.secure(&account, index, deadline).await?;
         }
         Ok(())
+    }
+
+    async fn secure(&self, account: &AccountName, index: u64, deadline: Instant) -> Done<()> {
+        let secured = self.watch(account).secure(account, index, deadline).await;
+        secured.map_err(|error| NotAnswered::NotNow(chain(&error)))
     }
 
     /// Stops a tenant's accounts.
@@ -214,6 +218,9 @@ impl Regions {
         }
     }
 
+    /// The next part of an account, once the standbys have it. The destination tells what it is brought
+    /// in its own feed at once: were the source failed over to a standby that lacks it, the same names
+    /// would be told with other entries.
     async fn next_part(
         &self,
         group: &Group<Ledger>,
@@ -222,6 +229,10 @@ impl Regions {
     ) -> Done<MoveAnswer> {
         let account = group.view(|ledger, _| ledger.account(&account).cloned());
         let Some(account) = account else { return Ok(MoveAnswer::Part(None)) };
+        // Order matters: the index is read after the account, so it is not too low.
+        if let Some(index) = group.shown_index() {
+            self.secure(account.name(), index, Instant::now() + SECURE_PATIENCE).await?;
+        }
         let history = group.history();
         let states = Arc::clone(&self.moves.states);
         let reading =
@@ -437,7 +448,12 @@ async fn propose(group: &Group<Ledger>, command: &Command) -> Done<Result<MoveSt
     let command = Bytes::from(codec::encode(command));
     match group.propose(command, Instant::now() + PATIENCE).await? {
         Answer::Move(step) => Ok(step),
-        Answer::Account(_) | Answer::Swept { .. } | Answer::PassedOn(_) | Answer::Life(_) => {
+        Answer::Account(_)
+        | Answer::Swept { .. }
+        | Answer::PassedOn(_)
+        | Answer::Life(_)
+        | Answer::Leased(_)
+        | Answer::Sink(_) => {
             Err(NotAnswered::NotNow("a step of a move was answered like something else".to_owned()))
         }
     }

@@ -57,7 +57,8 @@ impl ReplicaOf<'_> {
             placement: self.placement.clone(),
             ask,
         };
-        match self.regions.ask_replica(self.shard, Ask::Standby(ask), deadline).await? {
+        let own = self.regions.links.own();
+        match self.regions.ask_replica((own, self.shard), Ask::Standby(ask), deadline).await? {
             Answered::Move(answer) => Ok(answer),
             _ => Err(MoveError::Foreign),
         }

@@ -211,7 +211,12 @@ mod tests {
         /// Is refused: there are no credits.
         fn refuse(&mut self, key: &str) {
             let amount = Credits::from_u64(1).unwrap();
-            let asked = Authorize { amount, ttl: Span::from_secs(60), reference: None };
+            let asked = Authorize {
+                amount,
+                ttl: Span::from_secs(60),
+                reference: None,
+                budgets: Box::default(),
+            };
             let refused = self.ask(key, Operation::Authorize(asked));
             assert!(matches!(refused, Err(Rejection::InsufficientCredits { .. })), "{refused:?}");
         }

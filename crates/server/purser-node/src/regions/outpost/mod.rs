@@ -140,9 +140,12 @@ impl Outpost {
         };
         match self.put(&command, deadline).await? {
             Answer::PassedOn(passed_on) => Ok(passed_on),
-            Answer::Account(_) | Answer::Swept { .. } | Answer::Move(_) | Answer::Life(_) => {
-                Err(ProposeError::OutcomeUnknown)
-            }
+            Answer::Account(_)
+            | Answer::Swept { .. }
+            | Answer::Move(_)
+            | Answer::Life(_)
+            | Answer::Leased(_)
+            | Answer::Sink(_) => Err(ProposeError::OutcomeUnknown),
         }
     }
 

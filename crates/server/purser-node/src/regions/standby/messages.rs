@@ -73,6 +73,16 @@ pub(crate) enum StandbyAsk {
         #[n(4)]
         ask: ReplicaAsk,
     },
+    /// To the node of a standby that follows a shard: what is set aside if it takes over.
+    #[n(4)]
+    AtStake {
+        /// The home.
+        #[n(0)]
+        home: Region,
+        /// Which shard.
+        #[n(1)]
+        shard: u32,
+    },
 }
 
 /// What a replica is asked for.

@@ -18,6 +18,7 @@
 //! (`moving::promoting`).
 
 mod answering;
+mod automatic;
 mod failing_over;
 mod keeper;
 mod messages;
@@ -31,6 +32,8 @@ use purser_ledger::Ledger;
 use purser_raft::{Group, NodeId};
 use purser_types::Region;
 
+pub(crate) use self::automatic::Automatic;
+pub(crate) use self::failing_over::Word;
 pub(in crate::regions) use self::keeper::Keeper;
 pub(in crate::regions) use self::messages::{ReplicaAsk, StandbyAnswer, StandbyAsk};
 pub(in crate::regions) use self::replicas::Replicas;

@@ -88,12 +88,17 @@ impl Replicas {
 
     /// The groups that follow now.
     pub(in crate::regions) fn following(&self) -> Vec<Group<Ledger>> {
-        let held: Vec<Arc<Mutex<Replica>>> = self.lock().values().cloned().collect();
-        let group = |replica: Arc<Mutex<Replica>>| match &replica.try_lock().ok()?.state {
+        let held: Vec<(Region, Shard)> = self.lock().keys().copied().collect();
+        held.into_iter().filter_map(|of| self.following_of(of)).collect()
+    }
+
+    /// The group of a shard that follows now, if it does.
+    pub(in crate::regions) fn following_of(&self, of: (Region, Shard)) -> Option<Group<Ledger>> {
+        let replica = self.lock().get(&of).cloned()?;
+        match &replica.try_lock().ok()?.state {
             Held::Follows(group) => Some(group.clone()),
             Held::Closed | Held::Frozen(..) => None,
-        };
-        held.into_iter().filter_map(group).collect()
+        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, AllHeld> {

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use purser_ledger::{AccountName, Ledger, Outcome};
+use purser_ledger::{Account, AccountName, Ledger, Outcome};
 use purser_placement::ChangeNumber;
 use purser_placement::standby::{Fenced, Following, Look, Need, Pace, Step, Watched, check_home};
 use purser_raft::{Group, NodeId, Role};
@@ -173,6 +173,32 @@ impl Watch {
                 return std::future::pending().await;
             }
         }
+    }
+
+    /// Up to which entry every standby has the log to which any tenant could be promoted; nothing while that
+    /// is not known, or this node does not lead.
+    pub(crate) fn acknowledged_everywhere(&self) -> Option<u64> {
+        let state = self.state.borrow().clone();
+        let term = state.current(self.group.leading_term())?;
+        let mut least = u64::MAX;
+        for (standby, node) in &self.nodes {
+            match state.following(*standby)? {
+                Following::Dropped => (),
+                Following::Acknowledges | Following::Leaving => {
+                    least = least.min(self.group.acknowledged_index(*node)?);
+                }
+            }
+        }
+        // Order matters: the term is looked at after the acknowledgments, so they are of this term.
+        (self.group.leading_term() == Some(term)).then_some(least)
+    }
+
+    /// Whether an account has gone to another home that does not know of what is decided here: it was failed
+    /// over.
+    pub(crate) fn is_lost(&self, account: &Account) -> bool {
+        let known = self.directory.known_home(&account.name().tenant);
+        let is_elsewhere = known.as_ref().is_some_and(|known| known.home != self.links.own());
+        is_elsewhere && check_home(known.as_ref(), Some(account.epoch())).is_err()
     }
 
     fn need(&self, state: &Watched, tenant: &TenantId, standby: Region) -> Need {

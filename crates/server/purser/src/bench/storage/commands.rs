@@ -57,7 +57,12 @@ pub(super) fn grant(account: &AccountName) -> Command {
 
 /// Opens a hold that lives as long as it may.
 pub(super) fn authorize(account: &AccountName, key: Option<&str>) -> Command {
-    let asked = Authorize { amount: COST, ttl: Authorize::TTL_MAX, reference: None };
+    let asked = Authorize {
+        amount: COST,
+        ttl: Authorize::TTL_MAX,
+        reference: None,
+        budgets: Box::default(),
+    };
     command(account, key, Operation::Authorize(asked))
 }
 

@@ -100,6 +100,7 @@ fn entry(place: usize, line: &Line, key: Option<&str>) -> Entry {
         operation_id: OperationName(OperationId::default()),
         idempotency_key: key.map(|key| KeyText(IdempotencyKey::parse(key).unwrap())),
         hold_id: line.about.work.map(|hold| HoldId::new(Sequence(hold), owner())),
+        job_id: None,
         charge_id: None,
         lot_id: line.about.lot.map(|lot| LotId::new(Sequence(lot), owner())),
         original_sequence: None,
@@ -183,6 +184,8 @@ fn hold(number: u64, work: &Work) -> Hold {
         created_at: Moment(work.created_at),
         expires_at: Moment(work.expires_at),
         lots: work.made_from.iter().map(share).collect(),
+        overdrawn: None,
+        budgets: Vec::new(),
         reference: None,
         sequence: SequenceNumber(Sequence(work.changed_by)),
         decided_by: DecidedBy {

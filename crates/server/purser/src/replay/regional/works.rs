@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use purser_api::{Charge, DeciderRole, Entry, Hold, HoldStatus, LotShare, ProblemCode};
+use purser_api::{Amount, Charge, DeciderRole, Entry, Hold, HoldStatus, LotShare, ProblemCode};
 use purser_types::Span;
 use tokio::time::Instant;
 
@@ -56,7 +56,7 @@ struct Figures {
     captured: u64,
     held: u64,
     refunded: u64,
-    /// What its lots add up to.
+    /// What its lots and the region's overdraft add up to.
     from_lots: u64,
     lives: Option<Span>,
     decided_by: Option<String>,
@@ -339,7 +339,7 @@ fn figures_of_hold(hold: &Hold) -> Figures {
         captured: hold.captured_total.0.get(),
         held: hold.held_remaining.0.get(),
         refunded: hold.refunded_total.0.get(),
-        from_lots: sum_of(&hold.lots),
+        from_lots: sum_of(&hold.lots, hold.overdrawn.as_ref()),
         lives: Some(hold.expires_at.0.since(hold.created_at.0)),
         decided_by: Some(Decider { region: by.region.0, role: by.role }.to_string()),
     }
@@ -353,12 +353,13 @@ fn figures_of_charge(charge: &Charge) -> Figures {
         captured: charge.captured_total.0.get(),
         held: charge.held_remaining.0.get(),
         refunded: charge.refunded_total.0.get(),
-        from_lots: sum_of(&charge.lots),
+        from_lots: sum_of(&charge.lots, charge.overdrawn.as_ref()),
         lives: None,
         decided_by: Some(Decider { region: by.region.0, role: by.role }.to_string()),
     }
 }
 
-fn sum_of(lots: &[LotShare]) -> u64 {
-    lots.iter().map(|share| share.amount.0.get()).sum()
+fn sum_of(lots: &[LotShare], overdrawn: Option<&Amount>) -> u64 {
+    let amounts = lots.iter().map(|share| &share.amount).chain(overdrawn);
+    amounts.map(|amount| amount.0.get()).sum()
 }

@@ -1,0 +1,51 @@
+//! The outbox: an event per entry, in the order of the shard's history.
+
+use deadpool_postgres::Transaction;
+use purser_ledger::AccountName;
+use purser_types::{Epoch, LogTime, Sequence};
+
+use super::Columns;
+use crate::error::DatabaseError;
+use crate::source::{Cursor, Shard};
+use crate::values::{Instant, number};
+
+/// The place of an event among those of its entry. An entry makes one.
+pub(crate) const ORDINAL: i32 = 0;
+
+/// An event.
+#[derive(Debug)]
+pub(crate) struct OutboxRow<'a> {
+    pub(crate) account: &'a AccountName,
+    pub(crate) epoch: Epoch,
+    pub(crate) sequence: Sequence,
+    pub(crate) position: Cursor,
+    pub(crate) kind: &'static str,
+    pub(crate) log_time: LogTime,
+}
+
+/// Adds events.
+pub(crate) async fn write_outbox(
+    transaction: &Transaction<'_>,
+    shard: &Shard,
+    rows: &[OutboxRow<'_>],
+) -> Result<(), DatabaseError> {
+    Columns::of(rows)
+        .with(|_| shard.as_str())
+        .with(|row| number(row.position.0))
+        .with(|row| row.account.tenant.as_str())
+        .with(|row| row.account.unit.as_str())
+        .with(|row| number(row.epoch.0))
+        .with(|row| number(row.sequence.0))
+        .with(|_| ORDINAL)
+        .with(|row| row.kind)
+        .with(|row| Instant(row.log_time))
+        .write(
+            transaction,
+            "INSERT INTO outbox (
+                 shard, position, tenant, unit, epoch, sequence, ordinal, kind, log_time)
+             SELECT * FROM unnest(
+                 $1::TEXT[], $2::BIGINT[], $3::TEXT[], $4::TEXT[], $5::BIGINT[], $6::BIGINT[],
+                 $7::INTEGER[], $8::TEXT[], $9::TIMESTAMPTZ[])",
+        )
+        .await
+}
