@@ -70,7 +70,8 @@ pub struct Ledger {
 }
 
 /// The rules by which this release decides. Replicas of one group must decide alike, so a change of
-/// rules gets a new number, and a group changes its number by a command, not by a new binary.
+/// rules gets a new number, and a group changes its number by a command, not by a new binary. What changes
+/// before the first release is part of 1.
 const RULES: u16 = 1;
 
 /// A snapshot's first piece.

@@ -81,3 +81,11 @@ pub struct Changes {
     #[n(3)]
     pub changes: Vec<Change>,
 }
+
+impl Changes {
+    /// Whether whoever made the page knows of no more. It may know less than the follower, who was told by
+    /// another one before.
+    pub fn is_last(&self) -> bool {
+        self.latest <= self.through
+    }
+}

@@ -1,5 +1,7 @@
 //! Instants and spans on the log's clock.
 
+use std::time::Duration;
+
 use minicbor::encode::Write;
 use minicbor::{Decode, Decoder, Encode, Encoder};
 
@@ -76,6 +78,16 @@ impl Span {
     /// A span of so many days of 24 hours; the longest span there is, if that is too many.
     pub const fn from_days(days: u64) -> Self {
         Self::from_secs(days.saturating_mul(SECONDS_PER_DAY))
+    }
+
+    /// A span of a clock's time; the longest span there is, if it is too long.
+    pub fn of(time: Duration) -> Self {
+        Self(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
+    }
+
+    /// The span on a clock.
+    pub const fn on_clock(self) -> Duration {
+        Duration::from_micros(self.0)
     }
 
     /// The span in microseconds.

@@ -19,6 +19,9 @@ pub struct RegionsAnswer {
     /// The node that leads Placement, as far as the node that was asked knows; `null` on a node that does not
     /// vote in it.
     pub placement_leader: Option<NodeNumber>,
+    /// Up to which change of Placement the node that was asked knows everything: the same at all nodes but for
+    /// a second, unless a node's news is held up. 0 in a cluster without regions.
+    pub placement_change: u64,
     /// After how many milliseconds of silence a region is failed over without being asked; `null` if it is
     /// only when it is asked. The setting of the node that leads Placement counts.
     pub failover_after_ms: Option<u64>,

@@ -5,6 +5,7 @@ use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::CommandError;
+use crate::telemetry;
 
 /// What a shell reports for a process that an interrupt ended: 128 and the signal's number.
 const INTERRUPTED: i32 = 130;
@@ -38,6 +39,7 @@ impl StopSignals {
 
     /// Runs `ending` to its end, unless a second signal asks to stop at once.
     pub(crate) async fn unless_impatient<T>(&mut self, ending: impl Future<Output = T>) -> T {
+        telemetry::note_the_end();
         tokio::select! {
             ended = ending => ended,
             () = self.next() => std::process::exit(INTERRUPTED),

@@ -162,7 +162,7 @@ impl Server {
         } else if hello.to != self.node {
             Some(format!("this is node {}", self.node))
         } else if !self.switch.lets_in(hello.from) {
-            return Ok(());
+            return self.ignore(hello.from, stream).await;
         } else {
             None
         };
@@ -185,6 +185,14 @@ impl Server {
                 transfer::receive(&self.ports, &self.switch, hello.from, stream).await
             }
         }
+    }
+
+    /// Leaves a peer without an answer from which nothing arrives, for as long as it waits.
+    async fn ignore(&self, peer: NodeId, mut stream: TcpStream) -> io::Result<()> {
+        if self.switch.lets_out(peer) {
+            while timeout(SILENCE_MAX, frame::read(&mut stream)).await??.is_some() {}
+        }
+        Ok(())
     }
 
     async fn write_answers(

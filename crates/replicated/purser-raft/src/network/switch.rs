@@ -17,9 +17,9 @@ pub struct PeerSwitch {
 pub enum Cut {
     /// Nothing leaves for the peer.
     Outgoing,
-    /// Nothing arrives from the peer.
+    /// Nothing arrives from the peer, who is told nothing of that: it waits as for lost packets.
     Incoming,
-    /// Neither.
+    /// Neither, and whoever tries notices at once.
     Both,
 }
 

@@ -41,29 +41,22 @@ pub(crate) enum Ask {
     /// To a region: what home has decided since it was last told.
     #[n(2)]
     Vouchers(#[n(0)] Vouchers),
-    /// To a node of the Placement group: what has changed after a change.
+    /// To a node of the Placement group.
     #[n(3)]
-    PlacementChanges {
-        /// The last change that is known.
-        #[n(0)]
-        after: ChangeNumber,
-    },
-    /// To the Placement group's leader: one tenant, as it is now.
+    Placement(#[n(0)] PlacementAsk),
+    /// To a node of the Placement group: a question to its leader, from somebody who does not know or not hear
+    /// that. It is passed on once.
     #[n(4)]
-    PlacementOf {
-        /// Whom.
+    PlacementThrough {
+        /// The question.
         #[n(0)]
-        tenant: TenantId,
-    },
-    /// To the Placement group's leader: a command, as it goes into the log.
-    #[n(5)]
-    PlacementChange {
-        /// The command's bytes.
-        #[n(0)]
-        command: ByteVec,
+        ask: PlacementAsk,
+        /// How long the answer is waited for.
+        #[n(1)]
+        patience: Span,
     },
     /// To the leader of a shard: a step of a move.
-    #[n(6)]
+    #[n(5)]
     Move {
         /// The shard, the same on both sides.
         #[n(0)]
@@ -72,45 +65,61 @@ pub(crate) enum Ask {
         #[n(1)]
         ask: MoveAsk,
     },
-    /// To the Placement group's leader: the number of the latest change.
-    #[n(7)]
-    PlacementLatest,
     /// What concerns standbys.
-    #[n(8)]
+    #[n(6)]
     Standby(#[n(0)] StandbyAsk),
     /// To a member of a group: its state, to be compared.
-    #[n(9)]
+    #[n(7)]
     State(#[n(0)] StateAsked),
     /// To a region: entries of its books, to be compared.
-    #[n(10)]
+    #[n(8)]
     Books(#[n(0)] BooksAsked),
-    /// To a node of the Placement group: one of the questions to its leader, from somebody who does not
-    /// reach that. It is passed on once.
-    #[n(11)]
-    PlacementThrough(#[n(0)] Box<Ask>),
+}
+
+/// What is asked about Placement.
+#[derive(Debug, Clone, Encode, Decode)]
+pub(crate) enum PlacementAsk {
+    /// Any node of the group: what has changed after a change.
+    #[n(0)]
+    Changes {
+        /// The last change that is known.
+        #[n(0)]
+        after: ChangeNumber,
+    },
+    /// Its leader: one tenant, as it is now.
+    #[n(1)]
+    Of {
+        /// Whom.
+        #[n(0)]
+        tenant: TenantId,
+    },
+    /// Its leader: a command, as it goes into the log.
+    #[n(2)]
+    Change {
+        /// The command's bytes.
+        #[n(0)]
+        command: ByteVec,
+    },
+    /// Its leader: the number of the latest change.
+    #[n(3)]
+    Latest,
+}
+
+impl PlacementAsk {
+    /// Whether Placement may be another one afterwards, so that it must not be asked twice.
+    pub(super) const fn is_change(&self) -> bool {
+        matches!(self, Self::Change { .. })
+    }
 }
 
 impl Ask {
-    /// Whether it may change Placement, so that it must not be asked twice.
-    pub(super) fn is_change(&self) -> bool {
-        match self {
-            Self::PlacementChange { .. } => true,
-            Self::PlacementThrough(ask) => ask.is_change(),
-            _ => false,
-        }
-    }
-
     /// What kind of question it is, for counting.
     pub(crate) const fn kind(&self) -> AskKind {
         match self {
             Self::Pulse => AskKind::Pulse,
             Self::Reports(_) => AskKind::Reports,
             Self::Vouchers(_) => AskKind::Vouchers,
-            Self::PlacementChanges { .. }
-            | Self::PlacementOf { .. }
-            | Self::PlacementChange { .. }
-            | Self::PlacementLatest
-            | Self::PlacementThrough(_) => AskKind::Placement,
+            Self::Placement(_) | Self::PlacementThrough { .. } => AskKind::Placement,
             Self::Move { .. } => AskKind::Moves,
             Self::Standby(_) => AskKind::Standby,
             Self::State(_) | Self::Books(_) => AskKind::Verification,
@@ -244,13 +253,13 @@ pub(crate) enum Answered {
     /// To [`Ask::Vouchers`].
     #[n(2)]
     Reports(#[n(0)] Reports),
-    /// To [`Ask::PlacementChanges`].
+    /// To [`PlacementAsk::Changes`].
     #[n(3)]
     Changes(#[n(0)] Changes),
-    /// To [`Ask::PlacementOf`].
+    /// To [`PlacementAsk::Of`].
     #[n(4)]
     Tenant(#[n(0)] Option<TenantPlacement>),
-    /// To [`Ask::PlacementChange`]: for each request the placement from then on, and why it was
+    /// To [`PlacementAsk::Change`]: for each request the placement from then on, and why it was
     /// refused, if it was.
     #[n(5)]
     Changed(#[n(0)] Vec<Changed>),
@@ -274,7 +283,7 @@ pub(crate) enum Answered {
     /// To [`Ask::Move`], and of a replica.
     #[n(9)]
     Move(#[n(0)] MoveAnswer),
-    /// To [`Ask::PlacementLatest`].
+    /// To [`PlacementAsk::Latest`].
     #[n(10)]
     Latest(#[n(0)] ChangeNumber),
     /// To [`Ask::Standby`].

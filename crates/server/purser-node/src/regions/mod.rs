@@ -404,12 +404,10 @@ impl Regions {
                 answer_state(&groups, asked).await
             }
             Ask::Books(asked) => answer_books(&self.groups, self.node, asked).await,
-            Ask::PlacementChanges { .. }
-            | Ask::PlacementOf { .. }
-            | Ask::PlacementChange { .. }
-            | Ask::PlacementLatest
-            | Ask::PlacementThrough(_) => {
-                self.directory.answer(ask, Instant::now() + PATIENCE).await
+            Ask::Placement(ask) => self.directory.answer_here(ask, Instant::now() + PATIENCE).await,
+            Ask::PlacementThrough { ask, patience } => {
+                let patience = PATIENCE.min(patience.on_clock());
+                self.directory.answer_through(ask, Instant::now() + patience).await
             }
         }
     }

@@ -20,13 +20,13 @@ use purser_placement::{
 use purser_raft::{
     Group, GroupId, GroupSettings, Host, NodeId, ProposeError, RaftTimings, ReadError,
 };
-use purser_types::{Region, TenantId, codec};
+use purser_types::{Region, Span, TenantId, codec};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::known::Known;
 use super::links::{AskError, Links};
-use super::messages::{Answered, Ask, Changed};
+use super::messages::{Answered, Ask, Changed, PlacementAsk};
 use crate::groups::GroupsError;
 use crate::settings::{NodeSettings, RegionSettings, RouterSettings};
 use crate::tasks::chain;
@@ -37,8 +37,9 @@ pub(crate) const PLACEMENT_GROUP: GroupId = GroupId(u32::MAX);
 /// How often a node of the group looks for changes, and others ask for them.
 const FOLLOW_EVERY: Duration = Duration::from_millis(250);
 
-/// How long one voter may take to answer what changes nothing.
-const VOTER_PATIENCE: Duration = Duration::from_secs(1);
+/// How long one voter may take to answer what changes nothing: a round trip to it, one from it to its leader
+/// and one of that, each of half a second.
+const VOTER_PATIENCE: Duration = Duration::from_secs(2);
 
 /// How long to wait before a replica is looked at again that lags behind its leader.
 const CATCH_UP_PAUSE: Duration = Duration::from_millis(20);
@@ -76,6 +77,15 @@ pub(crate) enum DirectoryError {
     /// It was refused.
     #[error("Placement refuses it")]
     Refused(#[source] Refusal),
+}
+
+/// How a voter is to answer.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    /// By itself.
+    Direct,
+    /// As whoever leads the group does.
+    Through,
 }
 
 impl Directory {
@@ -163,7 +173,7 @@ impl Directory {
         tenant: &TenantId,
         deadline: Instant,
     ) -> Result<Option<TenantPlacement>, DirectoryError> {
-        let ask = Ask::PlacementOf { tenant: tenant.clone() };
+        let ask = PlacementAsk::Of { tenant: tenant.clone() };
         let Answered::Tenant(found) = self.ask_leader(&ask, deadline).await? else {
             return Err(DirectoryError::Unreachable("a foreign answer".to_owned()));
         };
@@ -227,7 +237,7 @@ impl Directory {
         let tenants: Vec<TenantId> =
             requests.iter().map(|request| request.tenant.clone()).collect();
         let command = codec::encode(&Command::Tenants(requests));
-        let ask = Ask::PlacementChange { command: command.into() };
+        let ask = PlacementAsk::Change { command: command.into() };
         let Answered::Changed(changed) = self.ask_leader(&ask, deadline).await? else {
             return Err(DirectoryError::Unreachable("a foreign answer".to_owned()));
         };
@@ -252,12 +262,12 @@ impl Directory {
 
     /// Learns everything that the group knew when this was called.
     pub(crate) async fn confirm(&self, deadline: Instant) -> Result<(), DirectoryError> {
-        let Answered::Latest(latest) = self.ask_leader(&Ask::PlacementLatest, deadline).await?
+        let Answered::Latest(latest) = self.ask_leader(&PlacementAsk::Latest, deadline).await?
         else {
             return Err(DirectoryError::Unreachable("a foreign answer".to_owned()));
         };
         loop {
-            self.follow_once().await;
+            self.follow_once(deadline).await;
             if latest <= self.as_of() {
                 self.is_confirmed.store(true, Ordering::Release);
                 return Ok(());
@@ -305,13 +315,19 @@ impl Directory {
                 () = stopping.cancelled() => return,
                 _ = ticks.tick() => (),
             }
-            self.follow_once().await;
-            self.make_regions_known().await;
-            if !self.is_confirmed()
-                && let Err(error) = self.confirm(Instant::now() + VOTER_PATIENCE).await
-            {
-                tracing::debug!(error = chain(&error), "Placement is not followed to its end yet");
+            if stopping.run_until_cancelled(self.follow_further()).await.is_none() {
+                return;
             }
+        }
+    }
+
+    async fn follow_further(&self) {
+        self.follow_once(Instant::now() + PATIENCE).await;
+        self.make_regions_known().await;
+        if !self.is_confirmed()
+            && let Err(error) = self.confirm(Instant::now() + PATIENCE).await
+        {
+            tracing::debug!(error = chain(&error), "Placement is not followed to its end yet");
         }
     }
 
@@ -341,16 +357,16 @@ impl Directory {
         drop(followed.wait_for(|is_followed| *is_followed).await);
     }
 
-    async fn follow_once(&self) {
-        loop {
+    /// Takes up page after page, to the last or until `deadline`.
+    async fn follow_once(&self, deadline: Instant) {
+        while Instant::now() < deadline {
             let after = self.known.look(Cache::cursor);
-            let Some(changes) = self.changes_after(after).await else { return };
-            // Whoever is asked may know less than is known here, through another one.
-            let is_whole = changes.latest <= changes.through;
+            let Some(changes) = self.changes_after(after, deadline).await else { return };
+            let is_last = changes.is_last();
             if changes.through != after || changes.after != after {
                 self.known.apply(changes);
             }
-            if is_whole {
+            if is_last {
                 let regions = self.known.look(|cache| cache.regions().count());
                 self.is_followed.send_replace(regions == self.regions_count);
                 return;
@@ -360,10 +376,11 @@ impl Directory {
 
     /// What comes after a change: by the own replica while it hears its leader, and else by another voter, who
     /// may hear it.
-    async fn changes_after(&self, after: ChangeNumber) -> Option<Changes> {
+    async fn changes_after(&self, after: ChangeNumber, deadline: Instant) -> Option<Changes> {
+        let ask = PlacementAsk::Changes { after };
         if !self.hears_leader()
             && let Ok(Answered::Changes(changes)) =
-                self.ask_voters(&Ask::PlacementChanges { after }).await
+                self.ask_in_turn(self.others(), (&ask, Way::Direct), deadline).await
         {
             return Some(changes);
         }
@@ -398,18 +415,22 @@ impl Directory {
     /// it.
     fn ask_leader<'a>(
         &'a self,
-        ask: &'a Ask,
+        ask: &'a PlacementAsk,
         deadline: Instant,
     ) -> BoxFuture<'a, Result<Answered, DirectoryError>> {
         self.ask_until(ask, deadline).boxed()
     }
 
-    async fn ask_until(&self, ask: &Ask, deadline: Instant) -> Result<Answered, DirectoryError> {
+    async fn ask_until(
+        &self,
+        ask: &PlacementAsk,
+        deadline: Instant,
+    ) -> Result<Answered, DirectoryError> {
         let deadline = deadline.min(Instant::now() + PATIENCE);
         loop {
             let answered = match self.leader_here() {
                 true => self.answer_here(ask.clone(), deadline).await,
-                false => self.ask_voters(ask).await?,
+                false => self.ask_voters(ask, deadline).await?,
             };
             match answered {
                 Answered::NotLeader { .. } | Answered::NotNow { .. }
@@ -427,46 +448,63 @@ impl Directory {
         }
     }
 
-    /// Asks the group's voters, the leader first where it is known. If some of them can be reached, but not
-    /// whoever leads, they are to pass the question on: links fail one by one, and a leader that this node
-    /// does not hear is followed by the others for as long as that lasts.
-    async fn ask_voters(&self, ask: &Ask) -> Result<Answered, DirectoryError> {
-        let leader = self.leader();
-        let voters = leader.into_iter().chain(self.voters.iter().copied());
-        let voters: Vec<NodeId> = voters.filter(|voter| *voter != self.node).collect();
-        // A leader that is silent is not waited for: that would take all the time there is. What any voter can
-        // answer is asked of all.
-        let is_for_any = matches!(ask, Ask::PlacementChanges { .. });
-        if is_for_any || leader.is_none_or(|leader| self.links.hears(leader)) {
-            let asked = self.ask_each(&voters, ask).await?;
-            if is_for_any || !matches!(asked, Answered::NotNow { .. }) {
-                return Ok(asked);
+    /// Asks whoever leads the group, if this node knows and hears it, and else has another voter pass the
+    /// question on: links fail one by one, and a leader that this node does not hear is followed by the others
+    /// for as long as that lasts.
+    async fn ask_voters(
+        &self,
+        ask: &PlacementAsk,
+        deadline: Instant,
+    ) -> Result<Answered, DirectoryError> {
+        let leader = self.leader().filter(|leader| self.links.hears(*leader));
+        if let Some(leader) = leader {
+            let asked = self.ask_in_turn(vec![leader], (ask, Way::Direct), deadline).await;
+            let is_open =
+                matches!(asked, Ok(Answered::NotNow { .. }) | Err(DirectoryError::Unreachable(_)));
+            if !is_open {
+                return asked;
             }
         }
-        let others: Vec<NodeId> =
-            voters.into_iter().filter(|voter| Some(*voter) != leader).collect();
-        self.ask_each(&others, &Ask::PlacementThrough(Box::new(ask.clone()))).await
+        let mut others = self.others();
+        others.retain(|voter| Some(*voter) != leader);
+        self.ask_in_turn(others, (ask, Way::Through), deadline).await
+    }
+
+    /// The voters other than this node, those that were heard lately first.
+    fn others(&self) -> Vec<NodeId> {
+        let others = self.voters.iter().copied().filter(|voter| *voter != self.node);
+        let (mut others, silent): (Vec<_>, Vec<_>) =
+            others.partition(|voter| self.links.hears(*voter));
+        others.extend(silent);
+        others
     }
 
     /// Asks one voter after the other. What changes nothing may be asked again, so one that is silent keeps
     /// nobody from asking the next.
-    async fn ask_each(&self, voters: &[NodeId], ask: &Ask) -> Result<Answered, DirectoryError> {
-        let own = self.links.own();
-        if ask.is_change() {
-            let deadline = Instant::now() + PATIENCE;
-            return match self.links.ask_any(voters.to_vec(), (own, None), ask, deadline).await {
-                Ok(answered) => Ok(answered),
-                Err(AskError::NotNow { reason, .. }) => Ok(Answered::NotNow { reason }),
-                Err(AskError::Unknown(_)) => Err(DirectoryError::Unknown),
-                Err(error) => Err(DirectoryError::Unreachable(chain(&error))),
-            };
-        }
+    async fn ask_in_turn(
+        &self,
+        voters: Vec<NodeId>,
+        (ask, way): (&PlacementAsk, Way),
+        deadline: Instant,
+    ) -> Result<Answered, DirectoryError> {
         let mut last = Err(DirectoryError::Unreachable("there is no other voter".to_owned()));
         for voter in voters {
-            let deadline = Instant::now() + VOTER_PATIENCE;
-            match self.links.ask_any(vec![*voter], (own, None), ask, deadline).await {
+            let now = Instant::now();
+            let until = if ask.is_change() { deadline } else { deadline.min(now + VOTER_PATIENCE) };
+            let message = match way {
+                Way::Direct => Ask::Placement(ask.clone()),
+                Way::Through => {
+                    let patience = Span::of(until.saturating_duration_since(now));
+                    Ask::PlacementThrough { ask: ask.clone(), patience }
+                }
+            };
+            let from = (self.links.own(), None);
+            match self.links.ask_any(vec![voter], from, &message, until).await {
                 Ok(answered) => return Ok(answered),
                 Err(AskError::NotNow { reason, .. }) => last = Ok(Answered::NotNow { reason }),
+                Err(AskError::Unknown(_)) if ask.is_change() => {
+                    return Err(DirectoryError::Unknown);
+                }
                 // Somebody may have been reached before.
                 Err(error) if last.is_err() => {
                     last = Err(DirectoryError::Unreachable(chain(&error)));
@@ -481,18 +519,13 @@ impl Directory {
         self.leader() == Some(self.node)
     }
 
-    /// Answers what another node asks about Placement.
-    pub(crate) async fn answer(&self, ask: Ask, deadline: Instant) -> Answered {
-        let Ask::PlacementThrough(ask) = ask else { return self.answer_here(ask, deadline).await };
-        match self.leader() {
-            Some(leader) if leader != self.node => self.pass_on(leader, &ask, deadline).await,
-            _ => self.answer_here(*ask, deadline).await,
-        }
-    }
-
-    /// Has whoever leads the group answer another node.
-    async fn pass_on(&self, leader: NodeId, ask: &Ask, deadline: Instant) -> Answered {
-        match self.links.ask_any(vec![leader], (self.links.own(), None), ask, deadline).await {
+    /// Answers what another node asks about Placement, or has whoever leads the group answer it.
+    pub(crate) async fn answer_through(&self, ask: PlacementAsk, deadline: Instant) -> Answered {
+        let Some(leader) = self.leader().filter(|leader| *leader != self.node) else {
+            return self.answer_here(ask, deadline).await;
+        };
+        let (from, message) = ((self.links.own(), None), Ask::Placement(ask.clone()));
+        match self.links.ask_any(vec![leader], from, &message, deadline).await {
             Ok(answered) => answered,
             // What changes nothing can be asked again.
             Err(AskError::Unknown(_)) if ask.is_change() => Answered::Unknown,
@@ -500,39 +533,30 @@ impl Directory {
         }
     }
 
-    async fn answer_here(&self, ask: Ask, deadline: Instant) -> Answered {
+    /// Answers what another node asks about Placement.
+    pub(crate) async fn answer_here(&self, ask: PlacementAsk, deadline: Instant) -> Answered {
         let Some(group) = &self.group else { return Answered::NotLeader { leader: None } };
         match ask {
-            Ask::PlacementChanges { after } => Answered::Changes(
+            PlacementAsk::Changes { after } => Answered::Changes(
                 group.view(|placement, _| placement.changes_after(after, PAGE_MAX)),
             ),
-            Ask::PlacementLatest => match group.read_barrier(deadline).await {
+            PlacementAsk::Latest => match group.read_barrier(deadline).await {
                 Ok(()) => Answered::Latest(group.view(|placement, _| placement.latest_change())),
                 Err(ReadError::NotLeader { leader }) => not_leader(leader),
                 Err(error) => Answered::NotNow { reason: chain(&error) },
             },
-            Ask::PlacementOf { tenant } => match group.read_barrier(deadline).await {
+            PlacementAsk::Of { tenant } => match group.read_barrier(deadline).await {
                 Ok(()) => {
                     Answered::Tenant(group.view(|placement, _| placement.tenant(&tenant).cloned()))
                 }
                 Err(ReadError::NotLeader { leader }) => not_leader(leader),
                 Err(error) => Answered::NotNow { reason: chain(&error) },
             },
-            Ask::PlacementChange { command } => {
+            PlacementAsk::Change { command } => {
                 // A new leader may be asked before it has looked.
                 self.make_regions_known().await;
                 let command: Vec<u8> = command.into();
                 answer_change(group.propose(command.into(), deadline).await)
-            }
-            Ask::Pulse
-            | Ask::Reports(_)
-            | Ask::Vouchers(_)
-            | Ask::Move { .. }
-            | Ask::Standby(_)
-            | Ask::State(_)
-            | Ask::Books(_)
-            | Ask::PlacementThrough(_) => {
-                Answered::NotNow { reason: "that is no question about Placement".to_owned() }
             }
         }
     }

@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use crate::abroad::{
-    ALLOCATIONS, AP, EU, OVERSPEND, US, add_up, charge, decided_by, have_lead, have_lead_placement,
-    make_local, of, open_in, placement_leader, strictly,
+    ALLOCATIONS, AP, EU, OVERSPEND, REGIONS, US, add_up, charge, decided_by, have_lead,
+    have_lead_placement, make_local, of, open_in, placement_leader, strictly,
 };
 use crate::support::{Answer, Caller, Cluster};
 use crate::waiting::{read_until, until_answered, until_status, wait_for};
@@ -93,26 +93,49 @@ async fn without_a_quorum_of_placement_homes_and_regions_go_on() {
     cluster.end().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_does_not_hear_the_leader_of_placement_asks_and_learns_through_another_voter() {
+/// Breaks the link between `us` and whoever leads Placement, and has `us` go on with it.
+async fn goes_on_without_its_link_to_the_leader_of_placement(
+    break_link: impl FnOnce(&Cluster, usize, usize),
+) {
     let cluster = Cluster::of_regions().await;
     let [us, eu, ap] = [US, EU, AP].map(|place| cluster.caller(place, "root"));
     have_lead_placement(&cluster, EU).await;
     open_in(&us, "abel", "ap", CREDITS).await;
-    cluster.part(US, EU);
-    // A change, a look at whom nobody here knows, and what others have changed meanwhile.
-    open_in(&us, "acme", "us", CREDITS).await;
+    break_link(&cluster, US, EU);
+    // A change, and a look at whom nobody here knows. One that is lost before the silence is noticed ends
+    // without an answer.
+    let open = json!({ "tenant": "acme", "home": "us" });
+    let opening = async || us.post("/admin/v1/tenants", "open-acme", &open).await;
+    until_answered("acme is opened", opening).await.expect(201);
     open_in(&eu, "other", "ap", CREDITS).await;
-    let answer = charge(&us, "other", "unheard of", 1).await.expect(201);
+    let charging = async || charge(&us, "other", "unheard of", 1).await;
+    let answer = until_answered("a charge of other", charging).await.expect(201);
     assert_eq!(decided_by(&answer), "region=ap, role=home");
+    // What others change meanwhile is learned without being asked for.
     let moved = "/admin/v1/tenants/abel/move";
     let json_body = [("content-type", "application/json")];
     let to_eu = async || ap.raw("POST", moved, &json_body, r#"{"to":"eu"}"#.into()).await;
     until_status(200, "a move to eu", to_eu).await;
-    read_until(&us, moved, |placed| placed["home"] == "eu" && placed["state"] == "settled").await;
+    let is_there = |placed: &Value| placed["home"] == "eu" && placed["state"] == "settled";
+    read_until(&ap, moved, is_there).await;
+    let change = |body: &Value| body["placement_change"].as_u64();
+    let latest = change(&ap.get(REGIONS).await.expect(200).body);
+    assert!(latest.is_some());
+    read_until(&us, REGIONS, |known| change(known) >= latest).await;
+    read_until(&us, moved, is_there).await;
     // All that while the same leads, and home's links are as they were.
     assert_eq!(placement_leader(&ap).await, EU);
     cluster.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_does_not_hear_the_leader_of_placement_asks_and_learns_through_another_voter() {
+    goes_on_without_its_link_to_the_leader_of_placement(Cluster::part).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_of_placement_is_asked_through_another_voter_also_where_packets_are_lost() {
+    goes_on_without_its_link_to_the_leader_of_placement(Cluster::lose_packets).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -16,7 +16,7 @@ async fn a_region_spends_of_its_own_right_and_home_finds_every_credit() {
     open_in(&ap, "acme", "us", 10_000).await;
     let first = charge(&eu, "acme", "first", 1).await.expect(201);
     assert_eq!(decided_by(&first), "region=us, role=home");
-    assert_eq!(first.text("/charge_id"), "c3-0-us");
+    assert!(first.text("/charge_id").ends_with("-0-us"), "{first}");
     let mut spent = 1 + make_local(&eu, "acme", "eu").await;
     let local = charge(&eu, "acme", "local", 1).await.expect(201);
     assert_eq!(decided_by(&local), "region=eu, role=allocation");

@@ -309,6 +309,13 @@ impl Cluster {
         self.switches[one].cut(self.settings[other].node, Cut::Both);
     }
 
+    /// Has all be lost on its way that two nodes tell each other. Neither notices at once.
+    pub(crate) fn lose_packets(&self, one: usize, other: usize) {
+        for (from, to) in [(one, other), (other, one)] {
+            self.switches[from].cut(self.settings[to].node, Cut::Incoming);
+        }
+    }
+
     /// Undoes [`Cluster::part`].
     pub(crate) fn join(&self, one: usize, other: usize) {
         self.switches[one].heal(self.settings[other].node);

@@ -39,9 +39,17 @@ async fn get(call: Call) -> Handled {
     regions.sort_unstable_by(|one, next| one.region.cmp(&next.region));
     let known = call.api.regions();
     let placement_leader = known.and_then(|it| it.directory().leader()).map(number_of);
+    let placement_change = known.map_or(0, |it| it.directory().as_of().0);
     let failover_after_ms = known.and_then(|it| it.automatic().after()).map(millis);
     let (node, region) = (number_of(call.api.node()), (*call.api.region()).into());
-    Ok(Reply::read(&RegionsAnswer { node, region, placement_leader, failover_after_ms, regions })?)
+    Ok(Reply::read(&RegionsAnswer {
+        node,
+        region,
+        placement_leader,
+        placement_change,
+        failover_after_ms,
+        regions,
+    })?)
 }
 
 fn own(call: &Call) -> RegionAnswer {

@@ -77,8 +77,7 @@ impl FailedOver {
 
 impl Automatic {
     pub(in crate::regions) fn new(after: Option<Duration>) -> Self {
-        let micros = |after: Duration| u64::try_from(after.as_micros()).unwrap_or(u64::MAX);
-        Self { after: after.map(micros).map(Span::from_micros), state: Mutex::default() }
+        Self { after: after.map(Span::of), state: Mutex::default() }
     }
 
     /// After which silence a region is failed over, if it is.

@@ -86,7 +86,7 @@ impl Watch {
             links,
             directory,
             nodes: nodes.collect(),
-            silence: Span::from_micros(u64::try_from(silence.as_micros()).unwrap_or(u64::MAX)),
+            silence: Span::of(silence),
             state: tokio::sync::watch::Sender::default(),
             answerable: Mutex::default(),
         }
