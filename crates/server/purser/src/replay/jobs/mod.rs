@@ -43,12 +43,12 @@ use self::report::Ran;
 use self::tables::TablesReport;
 use self::telling::Lane;
 use super::book::{Asked, Granting, Opening};
-use super::caller::{Caller, CallerSettings};
+use super::caller::Caller;
 use super::outage::{LeaderKill, Outage};
 use super::tally::{Tally, Waits};
 use super::target::Target;
 use super::wire::{self, Choice, Handle, Verdict};
-use super::{Args, ReplayError, caller, connection, setup, trace};
+use super::{Args, ReplayError, setup, trace};
 use crate::output::{Output, Progress};
 
 pub(crate) use self::report::JobsReport;
@@ -71,13 +71,7 @@ pub(super) async fn replay(args: Args, output: &Output) -> Result<JobsReport, Re
     let (ends, length) = (plan.ends(), plan.length);
     let database = args.postgres.as_deref().map(database).transpose()?;
     let tally = Arc::new(Tally::default());
-    let settings = CallerSettings {
-        addresses: args.callees.url.clone(),
-        regions: Vec::new(),
-        authorization: connection::bearer(&args.callees.token)?,
-        patience: Duration::from_secs(args.patience),
-        attempt_max: caller::ATTEMPT_MAX,
-    };
+    let settings = args.caller_settings()?;
     let target = Target::find(&settings).await?;
     let kill = match args.kill_leader_at {
         Some(at) => {
