@@ -20,6 +20,7 @@ mod check;
 mod events;
 mod floor;
 mod letters;
+mod lookout;
 mod plan;
 mod report;
 mod story;
@@ -38,6 +39,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::check::Compared;
 use self::floor::Floor;
+use self::lookout::Lookout;
 use self::plan::{JobsPlan, JobsPlanSettings};
 use self::report::Ran;
 use self::tables::TablesReport;
@@ -80,7 +82,9 @@ pub(super) async fn replay(args: Args, output: &Output) -> Result<JobsReport, Re
         }
         None => None,
     };
-    let caller = Caller::new(target.settings(settings), Arc::clone(&tally));
+    let settings = target.settings(settings);
+    let lookout = Lookout::start(&settings).await;
+    let caller = Caller::new(settings, Arc::clone(&tally));
     let run = args.run.unwrap_or_else(|| format!("r{:x}", setup::wall_time().as_millis()));
     let regions = target.regions.iter().map(|(region, _)| *region).collect();
     let (outbound, inbound) = events::way();
@@ -94,6 +98,8 @@ pub(super) async fn replay(args: Args, output: &Output) -> Result<JobsReport, Re
     let lag = crew.end(&floor).await?;
     letters::take_up_stranded(&floor).await;
     let took = since.elapsed();
+    let was_out_of_reach = lookout.end().await;
+    floor.noted().judge_stranded(was_out_of_reach);
     progress.finish(format_args!("{:.1} s", took.as_secs_f64()));
 
     let compared = compare_all(&floor, database.as_ref(), output).await;
