@@ -239,4 +239,10 @@ fn a_restored_regions_webhooks_wait_until_an_operator_has_told_their_receivers()
     say(&mut region, "billing", SinkAct::Enable);
     region.begin_life(&[None], life(2));
     assert_eq!(why(&region, "billing"), None);
+    // However often it is restored, that is said once, with why it waited before.
+    for (before, next) in [(1, 2), (2, 3)] {
+        region.begin_life(&[Some(life(before))], life(next));
+        assert_eq!(why(&region, "waiting").unwrap(), told);
+        assert!(told.starts_with(&why(&region, "billing").unwrap()));
+    }
 }

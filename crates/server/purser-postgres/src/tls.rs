@@ -92,6 +92,11 @@ pub(crate) fn connector(
     let is_socket = |host: &Host| matches!(host, Host::Unix(_));
     let hosts = config.get_hosts();
     if !hosts.is_empty() && hosts.iter().all(is_socket) && config.get_hostaddrs().is_empty() {
+        if let Authorities::Given(_) = authorities {
+            let text = "certificates to trust are given, and the address is a socket: there is no \
+                        TLS, and they would not count";
+            return Err(DatabaseError::Address(text.to_owned()));
+        }
         config.ssl_mode(SslMode::Disable);
         return unproven();
     }
@@ -214,5 +219,18 @@ mod tests {
         assert_eq!(set_up("host=a hostaddr=127.0.0.1 user=a").unwrap(), SslMode::Prefer);
         let refused = set_up("hostaddr=127.0.0.1 user=a sslmode=require").err().unwrap();
         assert!(matches!(refused, DatabaseError::Address(_)), "{refused}");
+    }
+    #[test]
+    fn certificates_for_a_socket_are_refused_whatever_the_mode() {
+        let set_up = |mode: &str, authorities: &Authorities| {
+            let address = format!("host=/run/postgresql user=a{mode}");
+            connector(&mut address.parse().unwrap(), authorities).map(drop)
+        };
+        let given = Authorities::Given(vec![CertificateDer::from(vec![0])]);
+        for mode in ["", " sslmode=disable", " sslmode=prefer", " sslmode=require"] {
+            assert!(set_up(mode, &Authorities::Machine).is_ok(), "{mode}");
+            let refused = set_up(mode, &given).err().unwrap();
+            assert!(refused.to_string().contains("is a socket"), "{mode}: {refused}");
+        }
     }
 }

@@ -112,6 +112,10 @@ impl Budgets {
 
     /// The budget of a cap, if it has forgotten the figures that a hold counted in. One that is made again
     /// under the name of another knows nothing of what was made before it, and has forgotten nothing.
+    ///
+    /// A budget keeps when it was made and not by which entry. Of a hold that was made before it under the
+    /// same log time, this says that it has forgotten, which refuses: the sequence of its last change
+    /// would let a hold that was made between its making and that change take without a limit.
     pub(super) fn that_has_forgotten(&self, cap: &Cap, hold: &Hold) -> Option<&Budget> {
         let kept = self.figures.get(&cap.budget)?;
         let budget = self.defined(&cap.budget)?;

@@ -38,20 +38,22 @@ pub(crate) fn apply(
     Ok(done)
 }
 
-/// Disables all webhooks, those too that were disabled for another reason.
+/// Disables all webhooks, those too that were disabled for another reason: that one is told behind `why`,
+/// which is told once however often this happens.
 pub(crate) fn disable_all(sinks: &mut Sinks, why: &str, now: LogTime) {
     for sink in sinks.values_mut() {
         let sink = Arc::make_mut(sink);
-        let why = match sink.disabled.take() {
-            Some(before) => format!("{why}; before that: {}", before.why),
-            None => why.to_owned(),
+        let why: Box<str> = match sink.disabled.take().map(|before| before.why) {
+            Some(before) if before.starts_with(why) => before,
+            Some(before) => format!("{why}; before that: {before}").into(),
+            None => why.into(),
         };
         sink.disable(&why, now);
         sink.note(SinkNote {
             at: now,
             act: NotedAct::Disable,
             actor: None,
-            reason: Some(why.into()),
+            reason: Some(why),
             event: None,
         });
     }

@@ -243,6 +243,51 @@ async fn all_dead_letters_are_redriven_in_pages_over_all_shards_and_each_page_on
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_later_shard_refuses_is_told_as_it_is_and_the_same_call_completes_the_rest() {
+    let cluster = start(3).await;
+    let receiver = Receiver::start().await;
+    let tenants = ["t0", "t1", "t2", "t3", "t4"];
+    tenants.iter().for_each(|tenant| receiver.set(tenant, Fate::Refused));
+    let caller = cluster.caller(0, "root");
+    create(&caller, "billing", &receiver.url(), 1).await.expect(200);
+    open_some(&caller, &tenants).await;
+    let dead = until_in_all(&caller, "billing", "dead_letters", 25).await;
+    tenants.iter().for_each(|tenant| receiver.set(tenant, Fate::Taken));
+    let remove = async |shard: u32| {
+        let path = format!("{WEBHOOKS}/billing?shard={shard}");
+        let removing = async || caller.raw("DELETE", &path, &[], Bytes::new()).await;
+        until_answered("a shard's part is removed", removing).await.expect(200);
+    };
+    let make = async |path: &str, secret: &str| {
+        let body = json!({
+            "webhook": "billing", "url": receiver.url(), "secret": secret, "attempts_max": 1,
+        });
+        until_answered("a webhook is made", async || say(&caller, path, &body).await).await
+    };
+    let because = json!({ "reason": "the receiver is mended" });
+    let redrive = async |place: usize| {
+        let (caller, path) = (cluster.caller(place, "root"), format!("{WEBHOOKS}/billing/redrive"));
+        until_answered("a redrive", async || caller.post(&path, "a", &because).await).await
+    };
+
+    remove(1).await;
+    for place in [0, 1, 2] {
+        redrive(place).await.expect_problem(404, "webhook_not_found");
+        let (caller, path) = (cluster.caller(place, "root"), format!("{WEBHOOKS}/billing/enable"));
+        let enabled = async || say(&caller, &path, &because).await;
+        let enabled = until_answered("a webhook is enabled", enabled).await;
+        enabled.expect_problem(404, "webhook_not_found");
+    }
+    make(&format!("{WEBHOOKS}?shard=1"), ONE).await.expect(200);
+    let redriven = redrive(0).await.expect(200);
+    assert_eq!(redriven.body["redriven"], dead.body["shards"][0]["dead_letters"], "{redriven}");
+
+    remove(0).await;
+    make(WEBHOOKS, TWO).await.expect_problem(409, "webhook_refused");
+    cluster.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_receiver_that_never_answers_holds_up_neither_other_webhooks_nor_callers() {
     let cluster = start(1).await;
     let (silent, well) = (Receiver::start().await, Receiver::start().await);

@@ -205,6 +205,19 @@ pub(crate) struct Args {
     postgres: Option<String>,
 }
 
+impl Args {
+    /// Whom to call, before anything is known of them.
+    fn caller_settings(&self) -> Result<CallerSettings, InvalidToken> {
+        Ok(CallerSettings {
+            addresses: self.callees.url.clone(),
+            regions: Vec::new(),
+            authorization: connection::bearer(&self.callees.token)?,
+            patience: Duration::from_secs(self.patience),
+            attempt_max: caller::ATTEMPT_MAX,
+        })
+    }
+}
+
 fn exponent(text: &str) -> Result<f64, String> {
     let exponent: f64 = text.parse().map_err(|error| format!("{error}"))?;
     let steepest = 10.0;
@@ -339,13 +352,7 @@ async fn replay(args: Args, output: &Output) -> Result<Report, ReplayError> {
     };
     let plan = Arc::new(Plan::new(&requests, plan));
     let tally = Arc::new(Tally::default());
-    let settings = CallerSettings {
-        addresses: args.callees.url.clone(),
-        regions: Vec::new(),
-        authorization: connection::bearer(&args.callees.token)?,
-        patience: Duration::from_secs(args.patience),
-        attempt_max: caller::ATTEMPT_MAX,
-    };
+    let settings = args.caller_settings()?;
     let target = Target::find(&settings).await?;
     let scarce = plan.top_ups.iter().map(|top_up| top_up.tenant).collect();
     let spread = target.spread(args.strict, seed).map(|spread| spread.knowing_scarce(scarce));

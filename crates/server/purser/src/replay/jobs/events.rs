@@ -95,9 +95,11 @@ fn check(floor: &Floor, (event, awaited): (&Event, Awaited), verdict: &EventVerd
     let reason = verdict.reason.as_deref().unwrap_or_default();
     let is_taken = matches!(verdict.verdict, VerdictKind::Applied | VerdictKind::Duplicate);
     let is_parked = verdict.verdict == VerdictKind::DeadLettered;
-    // Whoever operates the service takes it up when the region is back.
+    // Whoever operates the service takes it up when the region is back; whether one was away is judged at
+    // the end.
     let is_stranded = is_parked && reason == STRANDED;
     if is_stranded {
+        floor.count(STRANDED);
         floor.noted().stranded.insert(event.tenant);
     }
     let is_right = is_stranded

@@ -115,10 +115,7 @@ impl Floor {
     }
 
     pub(super) fn complain(&self, what: String) {
-        let mut noted = self.noted();
-        if noted.complaints.len() < COMPLAINTS_MAX {
-            noted.complaints.push(what);
-        }
+        self.noted().complain(what);
     }
 
     /// Asks for a change until it is decided, and reads the answer. What is refused, or cannot be read, is
@@ -149,7 +146,7 @@ impl Floor {
             if code(&decided).as_deref() != Some(STRANDED) {
                 return self.take(&what, &decided);
             }
-            self.count("stranded");
+            self.count(STRANDED);
             sleep(ASK_AGAIN_AFTER).await;
         }
         self.complain(format!("{what}: stranded {ROUNDS_MAX} times"));
@@ -197,8 +194,41 @@ impl Floor {
     }
 }
 
+impl Noted {
+    /// Complains of what was stranded, unless a region was out of reach meanwhile.
+    pub(super) fn judge_stranded(&mut self, was_out_of_reach: bool) {
+        if let Some(count) = self.counts.get(STRANDED).filter(|_| !was_out_of_reach) {
+            self.complain(format!("stranded {count} times, with every region within reach"));
+        }
+    }
+
+    fn complain(&mut self, what: String) {
+        if self.complaints.len() < COMPLAINTS_MAX {
+            self.complaints.push(what);
+        }
+    }
+}
+
 /// The code of the problem that an answer tells of, if it is one.
 fn code(decided: &Decided) -> Option<String> {
     let problem = (!decided.status.is_success()).then(|| serde_json::from_slice(&decided.body));
     problem?.ok().map(|problem: Problem| problem.code.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_stranded_unless_a_region_was_out_of_reach() {
+        let complaints = |times: &[u64], was_out_of_reach: bool| {
+            let counts = times.iter().map(|times| (STRANDED, *times)).collect();
+            let mut noted = Noted { counts, ..Noted::default() };
+            noted.judge_stranded(was_out_of_reach);
+            noted.complaints.len()
+        };
+        assert_eq!(complaints(&[], false), 0);
+        assert_eq!(complaints(&[3], true), 0);
+        assert_eq!(complaints(&[3], false), 1);
+    }
 }

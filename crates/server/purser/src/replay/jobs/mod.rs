@@ -20,6 +20,7 @@ mod check;
 mod events;
 mod floor;
 mod letters;
+mod lookout;
 mod plan;
 mod report;
 mod story;
@@ -38,17 +39,18 @@ use tokio_util::sync::CancellationToken;
 
 use self::check::Compared;
 use self::floor::Floor;
+use self::lookout::Lookout;
 use self::plan::{JobsPlan, JobsPlanSettings};
 use self::report::Ran;
 use self::tables::TablesReport;
 use self::telling::Lane;
 use super::book::{Asked, Granting, Opening};
-use super::caller::{Caller, CallerSettings};
+use super::caller::Caller;
 use super::outage::{LeaderKill, Outage};
 use super::tally::{Tally, Waits};
 use super::target::Target;
 use super::wire::{self, Choice, Handle, Verdict};
-use super::{Args, ReplayError, caller, connection, setup, trace};
+use super::{Args, ReplayError, setup, trace};
 use crate::output::{Output, Progress};
 
 pub(crate) use self::report::JobsReport;
@@ -71,13 +73,7 @@ pub(super) async fn replay(args: Args, output: &Output) -> Result<JobsReport, Re
     let (ends, length) = (plan.ends(), plan.length);
     let database = args.postgres.as_deref().map(database).transpose()?;
     let tally = Arc::new(Tally::default());
-    let settings = CallerSettings {
-        addresses: args.callees.url.clone(),
-        regions: Vec::new(),
-        authorization: connection::bearer(&args.callees.token)?,
-        patience: Duration::from_secs(args.patience),
-        attempt_max: caller::ATTEMPT_MAX,
-    };
+    let settings = args.caller_settings()?;
     let target = Target::find(&settings).await?;
     let kill = match args.kill_leader_at {
         Some(at) => {
@@ -86,7 +82,9 @@ pub(super) async fn replay(args: Args, output: &Output) -> Result<JobsReport, Re
         }
         None => None,
     };
-    let caller = Caller::new(target.settings(settings), Arc::clone(&tally));
+    let settings = target.settings(settings);
+    let lookout = Lookout::start(&settings).await;
+    let caller = Caller::new(settings, Arc::clone(&tally));
     let run = args.run.unwrap_or_else(|| format!("r{:x}", setup::wall_time().as_millis()));
     let regions = target.regions.iter().map(|(region, _)| *region).collect();
     let (outbound, inbound) = events::way();
@@ -100,6 +98,8 @@ pub(super) async fn replay(args: Args, output: &Output) -> Result<JobsReport, Re
     let lag = crew.end(&floor).await?;
     letters::take_up_stranded(&floor).await;
     let took = since.elapsed();
+    let was_out_of_reach = lookout.end().await;
+    floor.noted().judge_stranded(was_out_of_reach);
     progress.finish(format_args!("{:.1} s", took.as_secs_f64()));
 
     let compared = compare_all(&floor, database.as_ref(), output).await;

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! One after the other, so that what the first one refuses is not half done. A call that ends in between is
-//! answered with what has become of it, and the same call again completes it.
+//! answered with what has become of it ([`half_done`]), and the same call again completes it.
 
 use axum::body::Body;
 use axum::response::Response;
@@ -99,14 +99,26 @@ pub(super) async fn everywhere<A: Asked>(
     for feed in feeds {
         match in_shard(call, feed, asked).await {
             Ok(part) => parts.push(part),
-            // Shards before this one have done it.
-            Err(_) if A::CHANGES && !parts.is_empty() => {
-                return Err(Refusal::outcome_unknown().into());
-            }
+            Err(not_done) if A::CHANGES && !parts.is_empty() => return Err(half_done(not_done)),
             Err(not_done) => return Err(not_done),
         }
     }
     Ok(parts)
+}
+
+/// What a call is answered that a shard has not done after others have.
+///
+/// A refusal is passed on: whoever called has to mend what it names, and then the same call completes the
+/// rest. What may be over by itself must not say that nothing happened.
+pub(super) fn half_done(not_done: NotDone) -> NotDone {
+    let status = match &not_done {
+        NotDone::Refused(refusal) => refusal.code().status(),
+        NotDone::Relayed(answer) => answer.status().as_u16(),
+    };
+    match status {
+        503.. => Refusal::outcome_unknown().into(),
+        _ => not_done,
+    }
 }
 
 /// One shard's part, by this node or by the one that leads it.

@@ -9,7 +9,7 @@ use purser_ledger::{RedriveAll, SinkAct};
 use purser_types::SinkName;
 use serde::Deserialize;
 
-use super::parts::{Asked, Change, NotHere, everywhere, in_shard, propose};
+use super::parts::{Asked, Change, NotHere, everywhere, half_done, in_shard, propose};
 use super::{about, sink_of};
 use crate::feed::Feed;
 use crate::http::call::Call;
@@ -54,8 +54,7 @@ async fn redrive_all(call: Call) -> Handled {
                 asked.used = asked.used.saturating_add(more);
                 parts.push(part);
             }
-            // Shards before this one have done it: the same call under the same key completes it.
-            Err(_) if !parts.is_empty() => return Err(Refusal::outcome_unknown().into()),
+            Err(not_done) if !parts.is_empty() => return Err(half_done(not_done)),
             Err(not_done) => return Err(not_done),
         }
     }

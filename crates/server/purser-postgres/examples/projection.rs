@@ -2,7 +2,7 @@
 //! accounts, and the server whose address is given.
 //!
 //! ```text
-//! cargo run --release -p purser-postgres --example throughput -- 'host=localhost user=postgres'
+//! cargo run --release -p purser-postgres --example projection -- 'host=localhost user=postgres'
 //! ```
 //!
 //! The tables are made in the schema `purser_throughput`, which has to be new.
