@@ -18,9 +18,6 @@ use crate::failure::CommandError;
 /// Whether this process is on its way to its end.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 
-/// Whoever asks for certain lines gets them to the end.
-static NEVER: AtomicBool = AtomicBool::new(false);
-
 /// Who reads the logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Logs {
@@ -35,19 +32,25 @@ pub(crate) enum Logs {
 /// Starts logging. Called once, before anything that logs.
 pub(crate) fn start(logs: Logs) -> Result<(), CommandError> {
     let default = match logs {
-        // A heartbeat that does not come back in time is daily life between regions. A group that ends by
-        // itself is told of elsewhere.
-        Logs::Quiet => "warn,openraft=error,openraft::core::heartbeat=off",
-        Logs::Server => "info,openraft=warn,openraft::core::heartbeat=off",
+        // A heartbeat that does not come back in time is daily life between regions, and one that
+        // finds its group gone, as entries on their way do, is how every group ends. A group that
+        // ends by itself is told of elsewhere.
+        Logs::Quiet => {
+            "warn,openraft=error,openraft::core::heartbeat=off,openraft::raft::stream_append=off"
+        }
+        Logs::Server => {
+            "info,openraft=warn,openraft::core::heartbeat=off,openraft::raft::stream_append=off"
+        }
     };
     let filter = match std::env::var(EnvFilter::DEFAULT_ENV) {
         Ok(directives) => {
             let filter = EnvFilter::try_new(&directives);
             let unreadable =
                 |error| CommandError::Usage(format!("RUST_LOG cannot be read: {error}"));
-            until_the_end(filter.map_err(unreadable)?, &NEVER)
+            // Whoever asks for certain lines gets them to the end.
+            until_the_end(filter.map_err(unreadable)?, None)
         }
-        Err(_unset_or_unreadable) => until_the_end(EnvFilter::new(default), &IS_ENDING),
+        Err(_unset_or_unreadable) => until_the_end(EnvFilter::new(default), Some(&IS_ENDING)),
     };
     let lines = fmt::layer().with_ansi(io::stderr().is_terminal()).with_writer(io::stderr);
     let registry = tracing_subscriber::registry();
@@ -63,7 +66,7 @@ pub(crate) fn start(logs: Logs) -> Result<(), CommandError> {
 }
 
 /// From now on consensus is not heard: its tasks end one after another, and each complains of those that
-/// are gone already.
+/// are gone already. What else it would say then is lost.
 pub(crate) fn note_the_end() {
     IS_ENDING.store(true, Ordering::Relaxed);
 }
@@ -71,11 +74,13 @@ pub(crate) fn note_the_end() {
 /// What `filter` lets through; of consensus nothing once the end is on its way.
 fn until_the_end<S: Subscriber + for<'a> LookupSpan<'a>>(
     filter: EnvFilter,
-    is_ending: &'static AtomicBool,
+    is_ending: Option<&'static AtomicBool>,
 ) -> impl Filter<S> {
     let is_told = dynamic_filter_fn(move |metadata, _| {
-        !is_ending.load(Ordering::Relaxed) || !metadata.target().starts_with("openraft")
+        let is_ending = is_ending.is_some_and(|it| it.load(Ordering::Relaxed));
+        !is_ending || !metadata.target().starts_with("openraft")
     });
+    // Without a hint of its own it would have every line of every level be made.
     filter.and(is_told.with_max_level_hint(LevelFilter::TRACE))
 }
 
@@ -105,7 +110,7 @@ mod tests {
         let lines = Lines::default();
         let writer = lines.clone();
         let layer = fmt::layer().with_ansi(false).with_writer(move || writer.clone());
-        let filter = until_the_end(EnvFilter::new("warn,openraft=error"), &IS_ENDING);
+        let filter = until_the_end(EnvFilter::new("warn,openraft=error"), Some(&IS_ENDING));
         let subscriber = tracing_subscriber::registry().with(layer.with_filter(filter));
         tracing::subscriber::with_default(subscriber, || {
             for when in ["before", "after"] {

@@ -29,7 +29,7 @@ use crate::verification::{BookThere, BooksAsked, StateAsked};
 /// The one way of speaking that there is so far.
 const VERSION: u8 = 1;
 
-/// What is asked.
+/// What is asked. The numbers 3, 4, 5 and 7 are not given again.
 #[derive(Debug, Clone, Encode, Decode)]
 pub(crate) enum Ask {
     /// Whether the node is there, and who leads which shard of its region.
@@ -41,22 +41,8 @@ pub(crate) enum Ask {
     /// To a region: what home has decided since it was last told.
     #[n(2)]
     Vouchers(#[n(0)] Vouchers),
-    /// To a node of the Placement group.
-    #[n(3)]
-    Placement(#[n(0)] PlacementAsk),
-    /// To a node of the Placement group: a question to its leader, from somebody who does not know or not hear
-    /// that. It is passed on once.
-    #[n(4)]
-    PlacementThrough {
-        /// The question.
-        #[n(0)]
-        ask: PlacementAsk,
-        /// How long the answer is waited for.
-        #[n(1)]
-        patience: Span,
-    },
     /// To the leader of a shard: a step of a move.
-    #[n(5)]
+    #[n(6)]
     Move {
         /// The shard, the same on both sides.
         #[n(0)]
@@ -66,14 +52,39 @@ pub(crate) enum Ask {
         ask: MoveAsk,
     },
     /// What concerns standbys.
-    #[n(6)]
+    #[n(8)]
     Standby(#[n(0)] StandbyAsk),
     /// To a member of a group: its state, to be compared.
-    #[n(7)]
+    #[n(9)]
     State(#[n(0)] StateAsked),
     /// To a region: entries of its books, to be compared.
-    #[n(8)]
+    #[n(10)]
     Books(#[n(0)] BooksAsked),
+    /// To a node of the Placement group.
+    #[n(11)]
+    Placement {
+        /// What is asked.
+        #[n(0)]
+        ask: PlacementAsk,
+        /// Who answers it.
+        #[n(1)]
+        way: Way,
+        /// How long the answer may take there.
+        #[n(2)]
+        patience: Span,
+    },
+}
+
+/// Who answers what is asked about Placement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub(crate) enum Way {
+    /// Whoever is asked.
+    #[n(0)]
+    Direct,
+    /// The group's leader, to whom it is passed on once: for somebody who does not know or not hear that.
+    #[n(1)]
+    Through,
 }
 
 /// What is asked about Placement.
@@ -119,7 +130,7 @@ impl Ask {
             Self::Pulse => AskKind::Pulse,
             Self::Reports(_) => AskKind::Reports,
             Self::Vouchers(_) => AskKind::Vouchers,
-            Self::Placement(_) | Self::PlacementThrough { .. } => AskKind::Placement,
+            Self::Placement { .. } => AskKind::Placement,
             Self::Move { .. } => AskKind::Moves,
             Self::Standby(_) => AskKind::Standby,
             Self::State(_) | Self::Books(_) => AskKind::Verification,
@@ -255,7 +266,14 @@ pub(crate) enum Answered {
     Reports(#[n(0)] Reports),
     /// To [`PlacementAsk::Changes`].
     #[n(3)]
-    Changes(#[n(0)] Changes),
+    Changes {
+        /// The page.
+        #[n(0)]
+        changes: Changes,
+        /// Whether whoever answers hears the group's leader.
+        #[n(1)]
+        is_current: bool,
+    },
     /// To [`PlacementAsk::Of`].
     #[n(4)]
     Tenant(#[n(0)] Option<TenantPlacement>),

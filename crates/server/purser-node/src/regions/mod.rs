@@ -404,10 +404,9 @@ impl Regions {
                 answer_state(&groups, asked).await
             }
             Ask::Books(asked) => answer_books(&self.groups, self.node, asked).await,
-            Ask::Placement(ask) => self.directory.answer_here(ask, Instant::now() + PATIENCE).await,
-            Ask::PlacementThrough { ask, patience } => {
+            Ask::Placement { ask, way, patience } => {
                 let patience = PATIENCE.min(patience.on_clock());
-                self.directory.answer_through(ask, Instant::now() + patience).await
+                self.directory.answer(ask, way, Instant::now() + patience).await
             }
         }
     }

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::known::Known;
 use super::links::{AskError, Links};
-use super::messages::{Answered, Ask, Changed, PlacementAsk};
+use super::messages::{Answered, Ask, Changed, PlacementAsk, Way};
 use crate::groups::GroupsError;
 use crate::settings::{NodeSettings, RegionSettings, RouterSettings};
 use crate::tasks::chain;
@@ -37,8 +37,8 @@ pub(crate) const PLACEMENT_GROUP: GroupId = GroupId(u32::MAX);
 /// How often a node of the group looks for changes, and others ask for them.
 const FOLLOW_EVERY: Duration = Duration::from_millis(250);
 
-/// How long one voter may take to answer what changes nothing: a round trip to it, one from it to its leader
-/// and one of that, each of half a second.
+/// How long one voter may take at most to answer what changes nothing. A question that is passed on takes
+/// three round trips between regions.
 const VOTER_PATIENCE: Duration = Duration::from_secs(2);
 
 /// How long to wait before a replica is looked at again that lags behind its leader.
@@ -77,15 +77,6 @@ pub(crate) enum DirectoryError {
     /// It was refused.
     #[error("Placement refuses it")]
     Refused(#[source] Refusal),
-}
-
-/// How a voter is to answer.
-#[derive(Debug, Clone, Copy)]
-enum Way {
-    /// By itself.
-    Direct,
-    /// As whoever leads the group does.
-    Through,
 }
 
 impl Directory {
@@ -239,7 +230,7 @@ impl Directory {
         let command = codec::encode(&Command::Tenants(requests));
         let ask = PlacementAsk::Change { command: command.into() };
         let Answered::Changed(changed) = self.ask_leader(&ask, deadline).await? else {
-            return Err(DirectoryError::Unreachable("a foreign answer".to_owned()));
+            return Err(DirectoryError::Unknown);
         };
         let results = tenants.iter().zip(changed).map(|(tenant, changed)| {
             if let Some(placement) = &changed.placement {
@@ -323,7 +314,7 @@ impl Directory {
 
     async fn follow_further(&self) {
         self.follow_once(Instant::now() + PATIENCE).await;
-        self.make_regions_known().await;
+        self.make_regions_known(Instant::now() + PATIENCE).await;
         if !self.is_confirmed()
             && let Err(error) = self.confirm(Instant::now() + PATIENCE).await
         {
@@ -357,35 +348,54 @@ impl Directory {
         drop(followed.wait_for(|is_followed| *is_followed).await);
     }
 
-    /// Takes up page after page, to the last or until `deadline`.
+    /// Takes up what there is to know: from the own replica first, and, while that does not hear its leader,
+    /// from other voters until `deadline`.
     async fn follow_once(&self, deadline: Instant) {
-        while Instant::now() < deadline {
-            let after = self.known.look(Cache::cursor);
-            let Some(changes) = self.changes_after(after, deadline).await else { return };
-            let is_last = changes.is_last();
-            if changes.through != after || changes.after != after {
-                self.known.apply(changes);
+        if let Some(group) = &self.group {
+            let page = |after| group.view(|placement, _| placement.changes_after(after, PAGE_MAX));
+            while !self.take_up(page(self.known.look(Cache::cursor))) {
+                tokio::task::yield_now().await;
             }
-            if is_last {
-                let regions = self.known.look(|cache| cache.regions().count());
-                self.is_followed.send_replace(regions == self.regions_count);
+        }
+        while !self.hears_leader() && Instant::now() < deadline {
+            let page = self.changes_elsewhere(deadline).await;
+            if page.is_none_or(|page| self.take_up(page)) {
                 return;
             }
         }
     }
 
-    /// What comes after a change: by the own replica while it hears its leader, and else by another voter, who
-    /// may hear it.
-    async fn changes_after(&self, after: ChangeNumber, deadline: Instant) -> Option<Changes> {
-        let ask = PlacementAsk::Changes { after };
-        if !self.hears_leader()
-            && let Ok(Answered::Changes(changes)) =
-                self.ask_in_turn(self.others(), (&ask, Way::Direct), deadline).await
-        {
-            return Some(changes);
+    /// Takes up a page, and tells whether it is the last.
+    fn take_up(&self, page: Changes) -> bool {
+        let is_last = page.is_last();
+        if page.after < page.through {
+            self.known.apply(page);
         }
-        let own = self.group.as_ref();
-        own.map(|group| group.view(|placement, _| placement.changes_after(after, PAGE_MAX)))
+        if is_last {
+            let regions = self.known.look(|cache| cache.regions().count());
+            self.is_followed.send_replace(regions == self.regions_count);
+        }
+        is_last
+    }
+
+    /// What other voters know beyond what is known here. One that does not hear its leader may know less than
+    /// the next.
+    async fn changes_elsewhere(&self, deadline: Instant) -> Option<Changes> {
+        let after = self.known.look(Cache::cursor);
+        let ask = PlacementAsk::Changes { after };
+        let mut last = None;
+        for voter in self.others() {
+            let until = share(&ask, deadline);
+            let asked = self.ask_voter(voter, (&ask, Way::Direct), until).await;
+            if let Ok(Answered::Changes { changes, is_current }) = asked {
+                let is_enough = is_current || after < changes.latest;
+                last = Some(changes);
+                if is_enough {
+                    break;
+                }
+            }
+        }
+        last
     }
 
     /// Whether this node votes, and gets what the leader sends.
@@ -394,7 +404,7 @@ impl Directory {
     }
 
     /// What the leader of the group does once: every region of the configuration gets known.
-    async fn make_regions_known(&self) {
+    async fn make_regions_known(&self, deadline: Instant) {
         let Some(group) = &self.group else { return };
         if group.leader() != Some(self.node) {
             return;
@@ -404,7 +414,7 @@ impl Directory {
         };
         for region in self.regions.iter().filter(missing) {
             let command = Bytes::from(codec::encode(&Command::SetRegion(region.clone())));
-            if let Err(error) = group.propose(command, Instant::now() + PATIENCE).await {
+            if let Err(error) = group.propose(command, deadline).await {
                 tracing::debug!(region = %region.region, %error, "a region did not get known");
                 return;
             }
@@ -456,18 +466,15 @@ impl Directory {
         ask: &PlacementAsk,
         deadline: Instant,
     ) -> Result<Answered, DirectoryError> {
-        let leader = self.leader().filter(|leader| self.links.hears(*leader));
-        if let Some(leader) = leader {
-            let asked = self.ask_in_turn(vec![leader], (ask, Way::Direct), deadline).await;
-            let is_open =
-                matches!(asked, Ok(Answered::NotNow { .. }) | Err(DirectoryError::Unreachable(_)));
-            if !is_open {
-                return asked;
+        let mut others = self.others();
+        if let Some(leader) = self.leader().filter(|leader| self.links.hears(*leader)) {
+            match self.ask_in_turn(&[leader], (ask, Way::Direct), deadline).await {
+                Ok(Answered::NotNow { .. }) => (),
+                Err(DirectoryError::Unreachable(_)) => others.retain(|voter| *voter != leader),
+                asked => return asked,
             }
         }
-        let mut others = self.others();
-        others.retain(|voter| Some(*voter) != leader);
-        self.ask_in_turn(others, (ask, Way::Through), deadline).await
+        self.ask_in_turn(&others, (ask, Way::Through), deadline).await
     }
 
     /// The voters other than this node, those that were heard lately first.
@@ -483,23 +490,13 @@ impl Directory {
     /// nobody from asking the next.
     async fn ask_in_turn(
         &self,
-        voters: Vec<NodeId>,
+        voters: &[NodeId],
         (ask, way): (&PlacementAsk, Way),
         deadline: Instant,
     ) -> Result<Answered, DirectoryError> {
         let mut last = Err(DirectoryError::Unreachable("there is no other voter".to_owned()));
         for voter in voters {
-            let now = Instant::now();
-            let until = if ask.is_change() { deadline } else { deadline.min(now + VOTER_PATIENCE) };
-            let message = match way {
-                Way::Direct => Ask::Placement(ask.clone()),
-                Way::Through => {
-                    let patience = Span::of(until.saturating_duration_since(now));
-                    Ask::PlacementThrough { ask: ask.clone(), patience }
-                }
-            };
-            let from = (self.links.own(), None);
-            match self.links.ask_any(vec![voter], from, &message, until).await {
+            match self.ask_voter(*voter, (ask, way), share(ask, deadline)).await {
                 Ok(answered) => return Ok(answered),
                 Err(AskError::NotNow { reason, .. }) => last = Ok(Answered::NotNow { reason }),
                 Err(AskError::Unknown(_)) if ask.is_change() => {
@@ -515,17 +512,39 @@ impl Directory {
         last
     }
 
+    async fn ask_voter(
+        &self,
+        voter: NodeId,
+        (ask, way): (&PlacementAsk, Way),
+        until: Instant,
+    ) -> Result<Answered, AskError> {
+        // The answer has to come back.
+        let patience = until.saturating_duration_since(Instant::now());
+        let patience = patience.saturating_sub(self.links.round_trip_to(voter).on_clock());
+        let message = Ask::Placement { ask: ask.clone(), way, patience: Span::of(patience) };
+        self.links.ask_any(vec![voter], (self.links.own(), None), &message, until).await
+    }
+
     fn leader_here(&self) -> bool {
         self.leader() == Some(self.node)
     }
 
-    /// Answers what another node asks about Placement, or has whoever leads the group answer it.
-    pub(crate) async fn answer_through(&self, ask: PlacementAsk, deadline: Instant) -> Answered {
-        let Some(leader) = self.leader().filter(|leader| *leader != self.node) else {
-            return self.answer_here(ask, deadline).await;
-        };
-        let (from, message) = ((self.links.own(), None), Ask::Placement(ask.clone()));
-        match self.links.ask_any(vec![leader], from, &message, deadline).await {
+    /// Answers what another node asks about Placement.
+    pub(crate) async fn answer(&self, ask: PlacementAsk, way: Way, deadline: Instant) -> Answered {
+        match (way, self.leader()) {
+            (Way::Through, Some(leader)) if leader != self.node => {
+                self.pass_on(leader, &ask, deadline).await
+            }
+            _ => self.answer_here(ask, deadline).await,
+        }
+    }
+
+    /// Has whoever leads the group answer another node.
+    async fn pass_on(&self, leader: NodeId, ask: &PlacementAsk, deadline: Instant) -> Answered {
+        if !self.links.hears(leader) {
+            return Answered::NotNow { reason: format!("its leader {leader} is not heard") };
+        }
+        match self.ask_voter(leader, (ask, Way::Direct), deadline).await {
             Ok(answered) => answered,
             // What changes nothing can be asked again.
             Err(AskError::Unknown(_)) if ask.is_change() => Answered::Unknown,
@@ -533,13 +552,13 @@ impl Directory {
         }
     }
 
-    /// Answers what another node asks about Placement.
-    pub(crate) async fn answer_here(&self, ask: PlacementAsk, deadline: Instant) -> Answered {
+    async fn answer_here(&self, ask: PlacementAsk, deadline: Instant) -> Answered {
         let Some(group) = &self.group else { return Answered::NotLeader { leader: None } };
         match ask {
-            PlacementAsk::Changes { after } => Answered::Changes(
-                group.view(|placement, _| placement.changes_after(after, PAGE_MAX)),
-            ),
+            PlacementAsk::Changes { after } => Answered::Changes {
+                changes: group.view(|placement, _| placement.changes_after(after, PAGE_MAX)),
+                is_current: self.hears_leader(),
+            },
             PlacementAsk::Latest => match group.read_barrier(deadline).await {
                 Ok(()) => Answered::Latest(group.view(|placement, _| placement.latest_change())),
                 Err(ReadError::NotLeader { leader }) => not_leader(leader),
@@ -554,12 +573,20 @@ impl Directory {
             },
             PlacementAsk::Change { command } => {
                 // A new leader may be asked before it has looked.
-                self.make_regions_known().await;
+                self.make_regions_known(deadline).await;
                 let command: Vec<u8> = command.into();
                 answer_change(group.propose(command.into(), deadline).await)
             }
         }
     }
+}
+
+/// Until when one voter is waited for. Of the time of a question that may be asked again none gets more than
+/// half, so that something is left for the next.
+fn share(ask: &PlacementAsk, deadline: Instant) -> Instant {
+    let now = Instant::now();
+    let half = deadline.saturating_duration_since(now) / 2;
+    if ask.is_change() { deadline } else { now + half.min(VOTER_PATIENCE) }
 }
 
 fn answer_change(answer: Result<Answer, ProposeError>) -> Answered {

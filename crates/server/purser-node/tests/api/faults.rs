@@ -19,6 +19,12 @@ const SECOND_IN_US: usize = 1;
 const FIRST_IN_EU: usize = 3;
 const SECOND_IN_EU: usize = 4;
 
+/// A region as a node sees it.
+fn of_region<'a>(known: &'a Value, name: &str) -> &'a Value {
+    let mut regions = known["regions"].as_array().unwrap().iter();
+    regions.find(|region| region["region"] == name).unwrap()
+}
+
 /// Charges under one key until it is known what became of it.
 async fn until_charged(caller: &Caller, key: &str) -> Answer {
     let charged = until_answered("a charge", async || charge(caller, "acme", key, 1).await);
@@ -93,6 +99,22 @@ async fn without_a_quorum_of_placement_homes_and_regions_go_on() {
     cluster.end().await;
 }
 
+/// Opens a tenant whose home may take its time.
+async fn until_opened(caller: &Caller, tenant: &str, home: &str) {
+    let open = json!({ "tenant": tenant, "home": home });
+    let key = format!("open-{tenant}");
+    let opening = async || caller.post("/admin/v1/tenants", &key, &open).await;
+    until_answered(format!("{tenant} is opened"), opening).await.expect(201);
+}
+
+/// Waits until a node has followed Placement as far as another has now.
+async fn until_followed(caller: &Caller, other: &Caller) {
+    let change = |body: &Value| body["placement_change"].as_u64();
+    let latest = change(&other.get(REGIONS).await.expect(200).body);
+    assert!(latest > Some(0));
+    read_until(caller, REGIONS, |known| change(known) >= latest).await;
+}
+
 /// Breaks the link between `us` and whoever leads Placement, and has `us` go on with it.
 async fn goes_on_without_its_link_to_the_leader_of_placement(
     break_link: impl FnOnce(&Cluster, usize, usize),
@@ -100,15 +122,17 @@ async fn goes_on_without_its_link_to_the_leader_of_placement(
     let cluster = Cluster::of_regions().await;
     let [us, eu, ap] = [US, EU, AP].map(|place| cluster.caller(place, "root"));
     have_lead_placement(&cluster, EU).await;
-    open_in(&us, "abel", "ap", CREDITS).await;
+    until_opened(&us, "abel", "ap").await;
     break_link(&cluster, US, EU);
-    // A change, and a look at whom nobody here knows. One that is lost before the silence is noticed ends
-    // without an answer.
-    let open = json!({ "tenant": "acme", "home": "us" });
-    let opening = async || us.post("/admin/v1/tenants", "open-acme", &open).await;
-    until_answered("acme is opened", opening).await.expect(201);
-    open_in(&eu, "other", "ap", CREDITS).await;
-    let charging = async || charge(&us, "other", "unheard of", 1).await;
+    // A call that is lost before the silence is noticed ends without an answer; from then on another voter is
+    // asked.
+    until_opened(&us, "acme", "us").await;
+    let is_silent = |body: &Value| of_region(body, "eu")["is_reachable"] == false;
+    read_until(&us, REGIONS, is_silent).await;
+    until_opened(&us, "bell", "us").await;
+    until_opened(&eu, "other", "ap").await;
+    ap.post("/admin/v1/tenants/other/grants", "grant", &json!({ "amount": 10 })).await.expect(201);
+    let charging = async || charge(&us, "other", "one", 1).await;
     let answer = until_answered("a charge of other", charging).await.expect(201);
     assert_eq!(decided_by(&answer), "region=ap, role=home");
     // What others change meanwhile is learned without being asked for.
@@ -118,13 +142,8 @@ async fn goes_on_without_its_link_to_the_leader_of_placement(
     until_status(200, "a move to eu", to_eu).await;
     let is_there = |placed: &Value| placed["home"] == "eu" && placed["state"] == "settled";
     read_until(&ap, moved, is_there).await;
-    let change = |body: &Value| body["placement_change"].as_u64();
-    let latest = change(&ap.get(REGIONS).await.expect(200).body);
-    assert!(latest.is_some());
-    read_until(&us, REGIONS, |known| change(known) >= latest).await;
+    until_followed(&us, &ap).await;
     read_until(&us, moved, is_there).await;
-    // All that while the same leads, and home's links are as they were.
-    assert_eq!(placement_leader(&ap).await, EU);
     cluster.end().await;
 }
 
@@ -136,6 +155,24 @@ async fn whoever_does_not_hear_the_leader_of_placement_asks_and_learns_through_a
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_of_placement_is_asked_through_another_voter_also_where_packets_are_lost() {
     goes_on_without_its_link_to_the_leader_of_placement(Cluster::lose_packets).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_does_not_vote_follows_placement_past_a_voter_that_does_not_hear_its_leader() {
+    let cluster = Cluster::of_large_regions().await;
+    let leader = placement_leader(&cluster.caller(FIRST_IN_US, "root")).await;
+    let [stale, beside] = match leader {
+        FIRST_IN_US => [FIRST_IN_EU, SECOND_IN_EU],
+        _ => [FIRST_IN_US, SECOND_IN_US],
+    };
+    let [leading, stale_voter, beside] =
+        [leader, stale, beside].map(|place| cluster.caller(place, "root"));
+    cluster.part(stale, leader);
+    until_opened(&leading, "acme", "ap").await;
+    until_followed(&beside, &leading).await;
+    until_followed(&stale_voter, &leading).await;
+    until_opened(&beside, "other", "ap").await;
+    cluster.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

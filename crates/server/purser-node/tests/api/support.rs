@@ -316,9 +316,11 @@ impl Cluster {
         }
     }
 
-    /// Undoes [`Cluster::part`].
+    /// Undoes [`Cluster::part`] and [`Cluster::lose_packets`].
     pub(crate) fn join(&self, one: usize, other: usize) {
-        self.switches[one].heal(self.settings[other].node);
+        for (from, to) in [(one, other), (other, one)] {
+            self.switches[from].heal(self.settings[to].node);
+        }
     }
 
     /// Undoes [`Cluster::cut`].
