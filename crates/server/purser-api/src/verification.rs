@@ -104,6 +104,10 @@ pub struct VerificationCheck {
     pub outcome: VerificationOutcome,
     /// How much was compared: entries, replicas, allocations or rows.
     pub compared: u64,
+    /// How many accounts were left out of it because their home is elsewhere: what the read model has of them
+    /// here is history, or another region's. That makes nothing incomplete.
+    #[serde(default)]
+    pub left_out: u64,
     /// How many of them differ.
     pub differences_count: u64,
     /// By how many credits: what amounts are wrong by, and what rows are about that are there too seldom or

@@ -14,6 +14,7 @@ mod before;
 mod changes;
 mod database;
 mod error;
+mod moved;
 mod outbox;
 mod projector;
 mod query;
@@ -24,7 +25,6 @@ mod source;
 mod standing;
 mod target;
 mod tls;
-mod unsettled;
 mod values;
 mod verify;
 

@@ -15,10 +15,10 @@ use deadpool_postgres::Transaction;
 
 use crate::database::Database;
 use crate::error::DatabaseError;
+use crate::moved::Moved;
 use crate::projector::ProjectError;
 use crate::shadow::{History, Scope, Shadow, lock, projected};
 use crate::source::Source;
-use crate::unsettled::Unsettled;
 use crate::verify::SUFFIX;
 
 /// The tables that are a projection of entries.
@@ -52,7 +52,7 @@ pub async fn rebuild<S: Source>(
     let (live_name, new_name) = (live.schema().as_str(), shadow.database.schema().as_str());
     let exchange = match scope.regions().filter(|_| !is_whole) {
         Some(regions) => {
-            leave_unsettled(&transaction, &shadow, histories).await?;
+            leave_moved(&transaction, &shadow, histories).await?;
             exchange_rows(live_name, new_name, &regions)
         }
         None => exchange(live_name, new_name),
@@ -65,23 +65,17 @@ pub async fn rebuild<S: Source>(
 }
 
 /// Notes which accounts keep their rows: another region's projector may go on from them.
-async fn leave_unsettled<S: Source>(
+async fn leave_moved<S: Source>(
     live: &Transaction<'_>,
     shadow: &Shadow,
     histories: &[History<S>],
 ) -> Result<(), DatabaseError> {
     let mut client = shadow.database.client().await?;
     let new = client.transaction().await?;
-    let unsettled = Unsettled::of(live, &new, histories).await?;
+    let moved = Moved::of(live, &new, histories).await?;
     // Order matters: whoever removes the schema waits for the end of this.
     new.rollback().await?;
-    let make =
-        "CREATE TEMPORARY TABLE unsettled (tenant TEXT COLLATE \"C\", unit TEXT COLLATE \"C\")
-         ON COMMIT DROP";
-    live.batch_execute(make).await?;
-    let note = "INSERT INTO unsettled SELECT * FROM unnest($1::TEXT[], $2::TEXT[])";
-    live.execute(note, &[&unsettled.tenants, &unsettled.units]).await?;
-    Ok(())
+    moved.leave_out(live).await
 }
 
 /// Statements that put the tables of `new` in the place of those in `live`.
@@ -97,13 +91,13 @@ fn exchange(live: &str, new: &str) -> String {
 }
 
 /// Statements that put the rows of accounts whose home is in `regions` in the place of those in `live`,
-/// but for those that are `unsettled`.
+/// but for those that are left out.
 fn exchange_rows(live: &str, new: &str, regions: &str) -> String {
     let mut statements = format!(
         "CREATE TEMPORARY TABLE exchanged ON COMMIT DROP AS
              (SELECT tenant, unit FROM {new}.accounts
               UNION SELECT tenant, unit FROM {live}.accounts WHERE home IN ({regions}))
-             EXCEPT SELECT tenant, unit FROM unsettled;\n"
+             EXCEPT SELECT tenant, unit FROM left_out;\n"
     );
     for table in PROJECTED {
         statements.push_str(&format!(

@@ -7,18 +7,20 @@
 mod merge;
 mod tables;
 
+use std::collections::BTreeSet;
 use std::fmt::{Display, Formatter};
 
+use purser_ledger::AccountName;
 use tokio_postgres::IsolationLevel;
 
 use self::merge::compare;
 use self::tables::{TABLES, View};
 use crate::database::Database;
 use crate::error::DatabaseError;
+use crate::moved::Moved;
 use crate::projector::ProjectError;
 use crate::shadow::{History, Scope, Shadow, projected};
 use crate::source::Source;
-use crate::unsettled::Unsettled;
 
 /// What the name of the schema is made with that the histories are folded into. Its lock keeps the tables from
 /// being exchanged.
@@ -29,6 +31,11 @@ pub(crate) const SUFFIX: &str = "verify";
 pub struct Verification {
     /// One verdict a table, entries first.
     pub tables: Vec<TableVerdict>,
+    /// How many accounts were left out because their home is elsewhere: what is left of them is history.
+    pub gone: u64,
+    /// How many accounts were left out of which not all is projected with which they came. They are not
+    /// compared, and may lack anything.
+    pub arriving: u64,
 }
 
 /// What is wrong with one table.
@@ -98,7 +105,7 @@ pub struct AlteredColumn {
 }
 
 impl Verification {
-    /// Whether there is no difference.
+    /// Whether there is no difference in what was compared.
     pub fn is_sound(&self) -> bool {
         self.first().is_none()
     }
@@ -154,8 +161,9 @@ async fn verify_against<S: Source>(
     histories: &[History<S>],
 ) -> Result<Verification, ProjectError> {
     let mut client = live.client().await?;
+    // Not for reading only, because of the table of what is left out. It is never committed.
     let found = client.build_transaction().isolation_level(IsolationLevel::RepeatableRead);
-    let found = found.read_only(true).start().await.map_err(DatabaseError::from)?;
+    let found = found.start().await.map_err(DatabaseError::from)?;
     shadow.follow(&projected(&found).await?, histories).await?;
     let cut = "SELECT coalesce(max(log_time), '-infinity')::TEXT FROM projectors";
     let cut: String = found
@@ -164,15 +172,29 @@ async fn verify_against<S: Source>(
         .map_err(DatabaseError::from)?
         .try_get(0)
         .map_err(DatabaseError::from)?;
-    let of_found = View { cut: cut.clone(), regions: Scope::of(histories).regions() };
-    let of_expected = View { cut, regions: None };
+    let view = View { cut };
     let mut client = shadow.database.client().await?;
     let expected = client.transaction().await.map_err(DatabaseError::from)?;
-    let unsettled = Unsettled::of(&found, &expected, histories).await?;
+    let moved = Moved::of(&found, &expected, histories).await?;
+    for side in [&found, &expected] {
+        moved.leave_out(side).await?;
+    }
+    if let Some(regions) = Scope::of(histories).regions() {
+        let others = format!(
+            "INSERT INTO left_out SELECT tenant, unit FROM accounts WHERE home NOT IN ({regions})
+             ON CONFLICT DO NOTHING"
+        );
+        found.execute(&others, &[]).await.map_err(DatabaseError::from)?;
+    }
+    for side in [&found, &expected] {
+        let begin = "ANALYZE left_out; SET TRANSACTION READ ONLY";
+        side.batch_execute(begin).await.map_err(DatabaseError::from)?;
+    }
     let mut tables = Vec::with_capacity(TABLES.len());
     for table in TABLES {
-        let (expected, found) = ((&expected, &of_expected), (&found, &of_found));
-        tables.push(compare((table, &unsettled), expected, found).await?);
+        tables.push(compare((table, &view), &expected, &found).await?);
     }
-    Ok(Verification { tables })
+    let count =
+        |accounts: &BTreeSet<AccountName>| u64::try_from(accounts.len()).unwrap_or(u64::MAX);
+    Ok(Verification { tables, gone: count(&moved.gone), arriving: count(&moved.arriving) })
 }

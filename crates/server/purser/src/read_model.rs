@@ -116,7 +116,8 @@ impl purser_node::ReadModel for Kept {
             let rows = verified.tables.iter().map(|table| table.rows);
             let rows = rows.fold(0, u64::saturating_add);
             let tables = verified.tables.iter().filter_map(difference).collect();
-            Ok(ReadModelVerdict { rows, tables })
+            let (left_out, arriving) = (verified.gone, verified.arriving);
+            Ok(ReadModelVerdict { rows, tables, left_out, arriving })
         }
         .boxed()
     }

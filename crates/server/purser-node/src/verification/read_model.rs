@@ -22,6 +22,10 @@ pub struct ReadModelVerdict {
     pub rows: u64,
     /// What is wrong, table by table.
     pub tables: Vec<ReadModelDifference>,
+    /// How many accounts were left out because their home is elsewhere.
+    pub left_out: u64,
+    /// How many accounts were not compared because not all is there yet with which they came.
+    pub arriving: u64,
 }
 
 /// What is wrong with one table.
@@ -45,6 +49,13 @@ pub(super) async fn compare(read_model: &dyn ReadModel) -> Check {
     match timeout(READ_MODEL_PATIENCE, read_model.verify()).await {
         Ok(Ok(verdict)) => {
             check.compared = verdict.rows;
+            check.left_out = verdict.left_out;
+            if verdict.arriving > 0 {
+                check.not_compared(format!(
+                    "accounts that have come to this region and are not projected whole: {}",
+                    verdict.arriving
+                ));
+            }
             for ReadModelDifference { rows, credits, first } in verdict.tables {
                 check.differ((rows, credits), first);
             }

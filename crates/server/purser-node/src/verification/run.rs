@@ -25,6 +25,8 @@ pub(crate) struct Check {
     group: Option<GroupNumber>,
     /// How much was compared.
     pub(crate) compared: u64,
+    /// How many accounts were rightly left out.
+    pub(crate) left_out: u64,
     differences_count: u64,
     credits: u128,
     differences: Vec<String>,
@@ -38,6 +40,7 @@ impl Check {
             subject,
             group,
             compared: 0,
+            left_out: 0,
             differences_count: 0,
             credits: 0,
             differences: Vec::new(),
@@ -75,6 +78,7 @@ impl Check {
             group: self.group,
             outcome,
             compared: self.compared,
+            left_out: self.left_out,
             differences_count: self.differences_count,
             credits: TotalAmount(self.credits),
             differences: self.differences,

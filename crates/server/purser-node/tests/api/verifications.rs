@@ -1,7 +1,7 @@
 //! Verifications: whoever is asked, what was compared is told, and harm is named.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -83,6 +83,8 @@ async fn what_home_has_booked_is_compared_with_the_books_of_the_regions() {
 #[derive(Default)]
 struct Lacking {
     is_whole: AtomicBool,
+    /// Accounts that are not projected whole.
+    arriving: AtomicU64,
 }
 
 impl ReadModel for Lacking {
@@ -90,7 +92,8 @@ impl ReadModel for Lacking {
         let lacks = !self.is_whole.load(Ordering::SeqCst);
         let missing = ReadModelDifference { rows: 2, credits: 40, first: "two rows".to_owned() };
         let tables = lacks.then_some(missing).into_iter().collect();
-        std::future::ready(Ok(ReadModelVerdict { rows: 9, tables })).boxed()
+        let arriving = self.arriving.load(Ordering::SeqCst);
+        std::future::ready(Ok(ReadModelVerdict { rows: 9, tables, left_out: 3, arriving })).boxed()
     }
 
     fn rebuild(&self) -> BoxFuture<'_, Result<(), ReadModelError>> {
@@ -99,16 +102,33 @@ impl ReadModel for Lacking {
     }
 }
 
+/// What was found of the read model.
+fn of_tables(verified: &Value) -> &Value {
+    let mut checks = verified["checks"].as_array().unwrap().iter();
+    checks.find(|check| check["subject"] == "read_model").unwrap()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_read_model_is_compared_and_built_again_on_request() {
     let (cluster, caller) = Cluster::with_credits(100).await;
     let refused = verify(&caller, &caller, json!({ "rebuild_read_model": true })).await;
     assert_eq!(refused["outcome"], "incomplete", "there is none: {refused:#}");
-    cluster.nodes[0].attach_read_model(Arc::new(Lacking::default()));
+    let lacking = Arc::new(Lacking::default());
+    let attached: Arc<dyn ReadModel> = lacking.clone();
+    cluster.nodes[0].attach_read_model(attached);
     let found = verify(&caller, &caller, json!({})).await;
     assert_eq!((&found["outcome"], &found["credits"]), (&json!("different"), &json!("40")));
     assert_eq!(found["first_difference"], "two rows");
     let mended = verify(&caller, &caller, json!({ "rebuild_read_model": true })).await;
+    // Accounts whose home is elsewhere are told, and are no gap.
+    let tables = of_tables(&mended);
+    assert_eq!((&tables["compared"], &tables["left_out"]), (&json!(9), &json!(3)));
     assert_eq!(mended["outcome"], "sound", "{mended:#}");
+    // Those that have come and are not projected whole may lack anything.
+    lacking.arriving.store(2, Ordering::SeqCst);
+    let not_all = verify(&caller, &caller, json!({})).await;
+    assert_eq!(not_all["outcome"], "incomplete", "{not_all:#}");
+    let named = "accounts that have come to this region and are not projected whole: 2";
+    assert_eq!(of_tables(&not_all)["not_compared"], json!([named]));
     cluster.end().await;
 }

@@ -5,12 +5,10 @@ use std::collections::VecDeque;
 
 use deadpool_postgres::Transaction;
 use tokio_postgres::Portal;
-use tokio_postgres::types::ToSql;
 
 use super::tables::{Key, Table, View};
 use super::{AlteredColumn, Difference, TableVerdict, Tally, Wrong};
 use crate::error::DatabaseError;
-use crate::unsettled::Unsettled;
 
 /// How many rows are read at a time.
 const ROWS_AT_A_TIME: i32 = 1_000;
@@ -30,14 +28,14 @@ struct Side<'a> {
     is_done: bool,
 }
 
-/// Compares `found` with `expected`, but for accounts that are unsettled.
+/// Compares `found` with `expected`, but for accounts that are left out.
 pub(super) async fn compare(
-    (table, unsettled): (&Table, &Unsettled),
-    expected: (&Transaction<'_>, &View),
-    found: (&Transaction<'_>, &View),
+    (table, view): (&Table, &View),
+    expected: &Transaction<'_>,
+    found: &Transaction<'_>,
 ) -> Result<TableVerdict, DatabaseError> {
-    let mut expected = Side::open((table, unsettled), expected).await?;
-    let mut found = Side::open((table, unsettled), found).await?;
+    let mut expected = Side::open((table, view), expected).await?;
+    let mut found = Side::open((table, view), found).await?;
     let mut verdict = TableVerdict { table: table.name, ..TableVerdict::default() };
     let mut last: Option<TextRow> = None;
     loop {
@@ -74,11 +72,10 @@ pub(super) async fn compare(
 
 impl<'a> Side<'a> {
     async fn open(
-        (table, unsettled): (&Table, &Unsettled),
-        (transaction, view): (&'a Transaction<'a>, &View),
+        (table, view): (&Table, &View),
+        transaction: &'a Transaction<'a>,
     ) -> Result<Self, DatabaseError> {
-        let names: [&(dyn ToSql + Sync); 2] = [&unsettled.tenants, &unsettled.units];
-        let portal = transaction.bind(table.query(view).as_str(), &names).await?;
+        let portal = transaction.bind(table.query(view).as_str(), &[]).await?;
         let keys = table.key.len();
         Ok(Self { transaction, portal, keys, read: VecDeque::new(), is_done: false })
     }

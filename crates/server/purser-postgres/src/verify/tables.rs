@@ -18,33 +18,11 @@ pub(super) struct Table {
     pub(super) is_forgotten: bool,
 }
 
-/// Which rows of one side count.
+/// Which rows count, beside those of accounts that are left out.
 #[derive(Debug)]
 pub(super) struct View {
     /// Rows that have ended by this instant do not.
     pub(super) cut: String,
-    /// Rows of accounts whose home is in none of these regions do not, if there are any.
-    pub(super) regions: Option<String>,
-}
-
-/// Rows of accounts do not count whose tenants are in the first parameter of a query, with the units in the
-/// second.
-const SETTLED: &str =
-    "(tenant, unit) NOT IN (SELECT * FROM unnest($1::TEXT[], $2::TEXT[]) AS unsettled)";
-
-impl View {
-    fn condition(&self, is_forgotten: bool) -> String {
-        let cut = &self.cut;
-        let alive =
-            if is_forgotten { format!("ends_at > '{cut}'::TIMESTAMPTZ") } else { "TRUE".into() };
-        match &self.regions {
-            Some(regions) => format!(
-                "{alive} AND {SETTLED} AND (tenant, unit) NOT IN (
-                     SELECT tenant, unit FROM accounts WHERE home NOT IN ({regions}))"
-            ),
-            None => format!("{alive} AND {SETTLED}"),
-        }
-    }
 }
 
 /// A column of a key, and how it sorts.
@@ -231,7 +209,17 @@ impl Table {
         let texts = keys.iter().chain(self.columns).map(|column| format!("{column}::TEXT"));
         let texts = texts.collect::<Vec<_>>().join(", ");
         let (name, order) = (self.name, keys.join(", "));
-        let condition = view.condition(self.is_forgotten);
-        format!("SELECT ARRAY[{texts}] FROM {name} WHERE {condition} ORDER BY {order}")
+        let cut = &view.cut;
+        let alive = if self.is_forgotten {
+            format!("ends_at > '{cut}'::TIMESTAMPTZ")
+        } else {
+            "TRUE".into()
+        };
+        format!(
+            "SELECT ARRAY[{texts}] FROM {name} WHERE {alive} AND NOT EXISTS (
+                 SELECT FROM left_out
+                 WHERE left_out.tenant = {name}.tenant AND left_out.unit = {name}.unit)
+             ORDER BY {order}"
+        )
     }
 }

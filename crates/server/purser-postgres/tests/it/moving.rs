@@ -13,6 +13,8 @@ struct Regions {
     there: Books,
     database_here: Database,
     database_there: Database,
+    /// How many accounts a database keeps of the one that has gone: in shared tables they are the new home's.
+    kept: u64,
 }
 
 fn history(shard: &str, source: Told) -> [History<Told>; 1] {
@@ -36,19 +38,24 @@ impl Regions {
         }
         there.open_at("us", "cargo", Policy::default());
         there.accept("cargo", Operation::Grant(grant(50)));
+        let kept = u64::from(!std::ptr::eq(database_here, database_there));
         let (database_here, database_there) = (database_here.clone(), database_there.clone());
-        Self { here, there, database_here, database_there }
+        Self { here, there, database_here, database_there, kept }
     }
 
-    /// Neither region finds a difference in what is its own.
-    async fn check_sound(&self, when: &str) {
+    /// Neither region finds a difference in what is its own. Gives how many accounts have gone from each, and
+    /// how many have come to it and are not told whole.
+    async fn check_sound(&self, when: &str) -> [(u64, u64); 2] {
+        let mut left_out = Vec::new();
         for (database, shard, told) in [
             (&self.database_here, "eu/0", self.here.told()),
             (&self.database_there, "us/0", self.there.told()),
         ] {
             let found = verify(database, &history(shard, told)).await.unwrap();
             assert!(found.is_sound(), "{when}, {shard}: {}", found.first().unwrap());
+            left_out.push((found.gone, found.arriving));
         }
+        left_out.try_into().unwrap()
     }
 
     /// Projects a region's history one entry at a time, and has all compared after each; in the middle
@@ -70,31 +77,55 @@ impl Regions {
         }
     }
 
-    /// `acme` moves there and back, and all is compared wherever projectors are.
-    async fn move_there_and_back(&mut self, rebuilds: bool) {
+    /// `acme` moves there, and its new home's projector has not told it whole.
+    async fn move_there(&mut self) {
         project(&self.database_here, "eu/0", self.here.told()).await;
         project(&self.database_there, "us/0", self.there.told()).await;
-        self.check_sound("before").await;
+        assert_eq!(self.check_sound("before").await, [(0, 0), (0, 0)]);
         // One part comes before it has stopped.
         self.there.take_over("acme", &self.here, 2);
         project(&self.database_there, "us/0", self.there.told()).await;
-        self.check_sound("on its way").await;
+        assert_eq!(self.check_sound("on its way").await, [(0, 0), (1, 0)]);
         self.here.stop("acme", "us");
-        self.check_sound("stopped").await;
+        assert_eq!(self.check_sound("stopped").await, [(1, 0), (1, 0)]);
         self.there.take_over("acme", &self.here, 100);
         self.there.take_home("acme", &mut self.here, "us");
-        self.check_sound("has gone").await;
+        assert_eq!(self.check_sound("has gone").await, [(1, 0), (0, 1)]);
+    }
+
+    /// `acme` moves there and back, and all is compared wherever projectors are.
+    async fn move_there_and_back(&mut self, rebuilds: bool) {
+        self.move_there().await;
         self.there.accept("acme", charge(5));
         self.there.accept("cargo", charge(5));
         self.project_slowly(true, rebuilds).await;
+        assert_eq!(self.check_sound("is told whole").await, [(self.kept, 0), (0, 0)]);
         self.there.stop("acme", "eu");
         self.here.take_over("acme", &self.there, 100);
         self.here.take_home("acme", &mut self.there, "eu");
         self.here.accept("acme", charge(3));
         self.here.accept("bolt", charge(3));
-        self.check_sound("has gone back").await;
+        assert_eq!(self.check_sound("has gone back").await, [(0, 1), (1, 0)]);
         self.project_slowly(false, rebuilds).await;
+        assert_eq!(self.check_sound("is told whole again").await, [(0, 0), (self.kept, 0)]);
     }
+}
+
+#[tokio::test]
+async fn what_is_lost_of_an_account_that_arrives_is_told_as_not_compared_and_named_once_it_is_whole()
+ {
+    let ((_first, here), (database, there)) =
+        (TestDatabase::migrated().await, TestDatabase::migrated().await);
+    let mut regions = Regions::with(&here, &there);
+    regions.move_there().await;
+    let lose = "DELETE FROM entries WHERE tenant = 'acme' AND sequence = 2";
+    assert_eq!(database.client().await.execute(lose, &[]).await.unwrap(), 1);
+    assert_eq!(regions.check_sound("lost").await, [(1, 0), (0, 1)]);
+    project(&there, "us/0", regions.there.told()).await;
+    let found = verify(&there, &history("us/0", regions.there.told())).await.unwrap();
+    assert_eq!((found.gone, found.arriving), (0, 0));
+    let named = "entries acme/credits/2: missing (100 credits)";
+    assert_eq!(found.first().unwrap().to_string(), named);
 }
 
 #[tokio::test]

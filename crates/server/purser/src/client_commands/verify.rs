@@ -96,6 +96,7 @@ fn verdict(ended: &[VerificationAnswer]) -> Result<(), CommandError> {
 #[derive(Default)]
 struct Sum {
     compared: u64,
+    left_out: u64,
     differences: u64,
     credits: u128,
     is_incomplete: bool,
@@ -109,6 +110,7 @@ fn show(ended: &[VerificationAnswer]) -> String {
         for check in &answer.checks {
             let sum = sums.entry((answer.region.to_string(), check.subject)).or_default();
             sum.compared = sum.compared.saturating_add(check.compared);
+            sum.left_out = sum.left_out.saturating_add(check.left_out);
             sum.differences = sum.differences.saturating_add(check.differences_count);
             sum.credits = sum.credits.saturating_add(check.credits.0);
             sum.is_incomplete |= !check.not_compared.is_empty();
@@ -124,6 +126,7 @@ fn show(ended: &[VerificationAnswer]) -> String {
         Text("CHECK"),
         Text("OUTCOME"),
         Number("COMPARED"),
+        Number("LEFT OUT"),
         Number("DIFFERENT"),
         Number("CREDITS"),
     ];
@@ -138,6 +141,7 @@ fn show(ended: &[VerificationAnswer]) -> String {
             subject.to_string(),
             outcome.to_string(),
             sum.compared.to_string(),
+            sum.left_out.to_string(),
             sum.differences.to_string(),
             sum.credits.to_string(),
         ]

@@ -1,9 +1,14 @@
-//! Accounts of which the tables rightly have something else than the histories say.
+//! Accounts that come and go: of which the tables rightly have something else than the shard's entries make of
+//! them as far as they are projected.
 //!
-//! An account comes to another home with all its entries, which are told once more, and goes from the
-//! old one without a word. So there are moments, and at the old home there is all the time afterwards, at
-//! which its rows are not what the shard's entries make of them as far as they are projected. Such rows are
-//! left alone: they are history, or another region's.
+//! ```text
+//!  has gone   tables ── its rows are history, or another region's ─────────▶ left out, and counted
+//!  arriving   tables ── rows of an earlier stay, or the old home's ────────▶ left out, and not compared:
+//!             shadow ── not all yet of the entries with which it came        nothing is sound meanwhile
+//! ```
+//!
+//! An account comes to another home with all its entries, which are told once more, and goes from the old one
+//! without a word.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,11 +24,22 @@ use crate::source::Source;
 /// How many accounts are looked at together.
 const ACCOUNTS_AT_A_TIME: i32 = 1_000;
 
-/// See the module's documentation. Named by tenant and unit, as two columns.
+/// How many are named together.
+const ACCOUNTS_TOLD_AT_A_TIME: usize = 10_000;
+
+/// Where they are named on one side: there may be so many that they must not be sent with each query, nor
+/// looked for row by row.
+const MAKE_LEFT_OUT: &str = "CREATE TEMPORARY TABLE left_out (
+         tenant TEXT COLLATE \"C\", unit TEXT COLLATE \"C\", PRIMARY KEY (tenant, unit)
+     ) ON COMMIT DROP";
+
+/// See the module's documentation.
 #[derive(Debug, Default)]
-pub(crate) struct Unsettled {
-    pub(crate) tenants: Vec<String>,
-    pub(crate) units: Vec<String>,
+pub(crate) struct Moved {
+    /// Accounts whose home is elsewhere.
+    pub(crate) gone: BTreeSet<AccountName>,
+    /// Accounts whose home is here, and of which not all is projected with which they came.
+    pub(crate) arriving: BTreeSet<AccountName>,
 }
 
 /// The tables, and what the histories have made of them beside.
@@ -32,10 +48,10 @@ struct Looking<'a, S> {
     shadow: &'a Transaction<'a>,
     histories: &'a [History<S>],
     regions: Option<String>,
-    unsettled: BTreeSet<AccountName>,
+    moved: Moved,
 }
 
-impl Unsettled {
+impl Moved {
     /// Those of the accounts in `live` and in `shadow`, which has followed the histories to where `live`
     /// stands.
     pub(crate) async fn of<S: Source>(
@@ -44,29 +60,31 @@ impl Unsettled {
         histories: &[History<S>],
     ) -> Result<Self, DatabaseError> {
         let regions = Scope::of(histories).regions();
-        let unsettled = BTreeSet::new();
-        let mut looking = Looking { live, shadow, histories, regions, unsettled };
-        looking.look_through(shadow, "TRUE".to_owned()).await?;
-        let own = looking.regions.as_ref().map(|regions| format!("home IN ({regions})"));
-        looking.look_through(live, own.unwrap_or_else(|| "TRUE".to_owned())).await?;
-        let mut columns = Self::default();
-        for account in looking.unsettled {
-            columns.tenants.push(account.tenant.as_str().to_owned());
-            columns.units.push(account.unit.as_str().to_owned());
+        let moved = Self::default();
+        let mut looking = Looking { live, shadow, histories, regions, moved };
+        for side in [shadow, live] {
+            looking.look_through(side).await?;
         }
-        Ok(columns)
+        Ok(looking.moved)
+    }
+
+    /// Names them on one side in the table `left_out`, which goes with the transaction.
+    pub(crate) async fn leave_out(&self, side: &Transaction<'_>) -> Result<(), DatabaseError> {
+        side.batch_execute(MAKE_LEFT_OUT).await?;
+        let note = "INSERT INTO left_out SELECT * FROM unnest($1::TEXT[], $2::TEXT[])";
+        let accounts: Vec<&AccountName> = self.gone.union(&self.arriving).collect();
+        for some in accounts.chunks(ACCOUNTS_TOLD_AT_A_TIME) {
+            let (tenants, units) = columns(some.iter().copied());
+            side.execute(note, &[&tenants, &units]).await?;
+        }
+        Ok(())
     }
 }
 
 impl<S: Source> Looking<'_, S> {
     /// Looks at all accounts of one side.
-    async fn look_through(
-        &mut self,
-        side: &Transaction<'_>,
-        condition: String,
-    ) -> Result<(), DatabaseError> {
-        let query = format!("SELECT tenant, unit FROM accounts WHERE {condition}");
-        let portal = side.bind(query.as_str(), &[]).await?;
+    async fn look_through(&mut self, side: &Transaction<'_>) -> Result<(), DatabaseError> {
+        let portal = side.bind("SELECT tenant, unit FROM accounts", &[]).await?;
         loop {
             let rows = side.query_portal(&portal, ACCOUNTS_AT_A_TIME).await?;
             if rows.is_empty() {
@@ -79,18 +97,22 @@ impl<S: Source> Looking<'_, S> {
 
     async fn look_at(&mut self, accounts: Vec<AccountName>) -> Result<(), DatabaseError> {
         let (told, elsewhere) = (self.told(&accounts).await?, self.elsewhere(&accounts).await?);
-        for (account, residence) in accounts.iter().zip(self.residences(&accounts)) {
-            let (sequence, epoch) = told.get(account).copied().unwrap_or_default();
-            let is_settled = match residence {
-                // With the entry by which it came all before it have been told.
-                Residence::Here(since) => since <= sequence,
-                Residence::Elsewhere => false,
-                Residence::Unknown => true,
-            };
+        let residences = self.residences(&accounts);
+        for (account, residence) in accounts.into_iter().zip(residences) {
+            let (sequence, epoch) = told.get(&account).copied().unwrap_or_default();
             // A replica may not know yet that an account has gone whose new home has been projected.
-            let has_gone = elsewhere.get(account).is_some_and(|later| epoch < *later);
-            if !is_settled || has_gone {
-                self.unsettled.insert(account.clone());
+            let is_later = elsewhere.get(&account).is_some_and(|later| epoch < *later);
+            match residence {
+                // With the entry by which it came all before it have been told.
+                Residence::Here(since) if sequence < since => {
+                    self.moved.arriving.insert(account);
+                }
+                Residence::Here(_) | Residence::Unknown if !is_later => (),
+                // Another region's, of which nothing was told here.
+                _ if !told.contains_key(&account) && elsewhere.contains_key(&account) => (),
+                _ => {
+                    self.moved.gone.insert(account);
+                }
             }
         }
         Ok(())
@@ -143,9 +165,15 @@ async fn rows_of(
     query: &str,
     accounts: &[AccountName],
 ) -> Result<Vec<Row>, DatabaseError> {
-    let tenants: Vec<&str> = accounts.iter().map(|account| account.tenant.as_str()).collect();
-    let units: Vec<&str> = accounts.iter().map(|account| account.unit.as_str()).collect();
+    let (tenants, units) = columns(accounts);
     Ok(client.query(query, &[&tenants, &units]).await?)
+}
+
+fn columns<'a>(
+    accounts: impl IntoIterator<Item = &'a AccountName>,
+) -> (Vec<&'a str>, Vec<&'a str>) {
+    let accounts = accounts.into_iter();
+    accounts.map(|account| (account.tenant.as_str(), account.unit.as_str())).unzip()
 }
 
 fn name(row: &Row) -> Option<AccountName> {
