@@ -23,7 +23,8 @@ pub(crate) struct OutboxRow<'a> {
     pub(crate) log_time: LogTime,
 }
 
-/// Adds events.
+/// Adds events, but for those that are there: an account that comes back after its rows went with a rebuild is
+/// told from its first entry on, and what was published of its earlier stay is not published again.
 pub(crate) async fn write_outbox(
     transaction: &Transaction<'_>,
     shard: &Shard,
@@ -45,7 +46,8 @@ pub(crate) async fn write_outbox(
                  shard, position, tenant, unit, epoch, sequence, ordinal, kind, log_time)
              SELECT * FROM unnest(
                  $1::TEXT[], $2::BIGINT[], $3::TEXT[], $4::TEXT[], $5::BIGINT[], $6::BIGINT[],
-                 $7::INTEGER[], $8::TEXT[], $9::TIMESTAMPTZ[])",
+                 $7::INTEGER[], $8::TEXT[], $9::TIMESTAMPTZ[])
+             ON CONFLICT DO NOTHING",
         )
         .await
 }

@@ -93,6 +93,13 @@ impl Regions {
         assert_eq!(self.check_sound("has gone").await, [(1, 0), (0, 1)]);
     }
 
+    /// `acme` moves back.
+    fn move_back(&mut self) {
+        self.there.stop("acme", "eu");
+        self.here.take_over("acme", &self.there, 100);
+        self.here.take_home("acme", &mut self.there, "eu");
+    }
+
     /// `acme` moves there and back, and all is compared wherever projectors are.
     async fn move_there_and_back(&mut self, rebuilds: bool) {
         self.move_there().await;
@@ -100,9 +107,7 @@ impl Regions {
         self.there.accept("cargo", charge(5));
         self.project_slowly(true, rebuilds).await;
         assert_eq!(self.check_sound("is told whole").await, [(self.kept, 0), (0, 0)]);
-        self.there.stop("acme", "eu");
-        self.here.take_over("acme", &self.there, 100);
-        self.here.take_home("acme", &mut self.there, "eu");
+        self.move_back();
         self.here.accept("acme", charge(3));
         self.here.accept("bolt", charge(3));
         assert_eq!(self.check_sound("has gone back").await, [(0, 1), (1, 0)]);
@@ -145,6 +150,32 @@ async fn an_account_that_comes_to_shared_tables_is_compared_once_it_is_told_whol
     let query = "SELECT used FROM balances WHERE tenant = 'acme'";
     let row = database.client().await.query_one(query, &[]).await.unwrap();
     assert_eq!(row.get::<_, i64>(0), 15);
+}
+
+/// A rebuild has nothing of an account that has gone, while the outbox stays.
+#[tokio::test]
+async fn an_account_that_comes_back_after_a_rebuild_is_told_again_and_published_once() {
+    let ((database, here), (_second, there)) =
+        (TestDatabase::migrated().await, TestDatabase::migrated().await);
+    let mut regions = Regions::with(&here, &there);
+    regions.move_there().await;
+    project(&here, "eu/0", regions.here.told()).await;
+    rebuild(&here, &history("eu/0", regions.here.told())).await.unwrap();
+    assert_eq!(regions.check_sound("built again").await, [(0, 0), (0, 1)]);
+    regions.move_back();
+    project(&here, "eu/0", regions.here.told()).await;
+    // Else the other region's history would end before what was projected of it.
+    regions.there.accept("cargo", charge(5));
+    assert_eq!(regions.check_sound("has come back").await, [(0, 0), (0, 0)]);
+    let client = database.client().await;
+    check_agrees(&client, &regions.here.ledger).await;
+    let published = "SELECT sequence FROM outbox WHERE tenant = 'acme' ORDER BY sequence";
+    let published = client.query(published, &[]).await.unwrap();
+    let published: Vec<i64> = published.iter().map(|row| row.get(0)).collect();
+    let entries = i64::try_from(published.len()).unwrap();
+    assert_eq!(published, (1..=entries).collect::<Vec<_>>());
+    let told = "SELECT count(*) FROM entries WHERE tenant = 'acme'";
+    assert_eq!(client.query_one(told, &[]).await.unwrap().get::<_, i64>(0), entries);
 }
 
 /// The new home's projector goes on from the rows that the old one's has written: a rebuild of either leaves
