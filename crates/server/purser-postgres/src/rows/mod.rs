@@ -56,13 +56,21 @@ impl<'a, R> Columns<'a, R> {
         transaction: &Transaction<'_>,
         statement: &str,
     ) -> Result<(), DatabaseError> {
+        self.count(transaction, statement).await.map(drop)
+    }
+
+    /// The same, and tells how many rows it was about.
+    pub(crate) async fn count(
+        self,
+        transaction: &Transaction<'_>,
+        statement: &str,
+    ) -> Result<u64, DatabaseError> {
         if self.rows.is_empty() {
-            return Ok(());
+            return Ok(0);
         }
         let statement = transaction.prepare_cached(statement).await?;
         let columns: Vec<&(dyn ToSql + Sync)> =
             self.columns.iter().map(|column| &**column as &(dyn ToSql + Sync)).collect();
-        transaction.execute(&statement, &columns).await?;
-        Ok(())
+        Ok(transaction.execute(&statement, &columns).await?)
     }
 }

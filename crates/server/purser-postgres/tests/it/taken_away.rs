@@ -193,6 +193,20 @@ async fn a_cursor_that_is_set_forward_is_found_by_the_hole_that_it_leaves() {
     assert!(matches!(stopped, ProjectError::Gap { .. }), "{stopped}");
 }
 
+/// What the outbox has already is passed over if it is the same event, and only then.
+#[tokio::test]
+async fn an_event_whose_place_in_the_outbox_another_one_has_is_not_passed_over() {
+    let mut books = used();
+    let (database, read_model) = TestDatabase::migrated().await;
+    project(&read_model, books.told()).await.unwrap();
+    books.accept("acme", usage("e2", 3));
+    let last = books.told().0.last().unwrap().cursor.0;
+    let taken = format!("UPDATE outbox SET position = {last} WHERE sequence = 1");
+    database.client().await.batch_execute(&taken).await.unwrap();
+    let stopped = project(&read_model, books.told()).await.unwrap_err();
+    assert!(stopped.to_string().contains("outbox_pkey"), "{stopped}");
+}
+
 fn used_by(entry: &Entry) -> u64 {
     let moves = entry.moves.iter().filter(|step| step.to == Bucket::Used);
     moves.map(|step| step.amount.get()).sum()
