@@ -29,7 +29,7 @@ use crate::verification::{BookThere, BooksAsked, StateAsked};
 /// The one way of speaking that there is so far.
 const VERSION: u8 = 1;
 
-/// What is asked. The numbers 3, 4, 5 and 7 are not given again.
+/// What is asked. The numbers 3, 4, 5, 7 and 11 are not given again.
 #[derive(Debug, Clone, Encode, Decode)]
 pub(crate) enum Ask {
     /// Whether the node is there, and who leads which shard of its region.
@@ -61,7 +61,7 @@ pub(crate) enum Ask {
     #[n(10)]
     Books(#[n(0)] BooksAsked),
     /// To a node of the Placement group.
-    #[n(11)]
+    #[n(12)]
     Placement {
         /// What is asked.
         #[n(0)]

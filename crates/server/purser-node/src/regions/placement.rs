@@ -384,7 +384,7 @@ impl Directory {
         let after = self.known.look(Cache::cursor);
         let ask = PlacementAsk::Changes { after };
         let mut last = None;
-        for voter in self.others() {
+        for voter in self.others_in_order() {
             let until = share(&ask, deadline);
             let asked = self.ask_voter(voter, (&ask, Way::Direct), until).await;
             if let Ok(Answered::Changes { changes, is_current }) = asked {
@@ -398,9 +398,16 @@ impl Directory {
         last
     }
 
-    /// Whether this node votes, and gets what the leader sends.
+    /// Whether this node votes, and gets what the leader sends; or leads, and hears enough for that to last.
     fn hears_leader(&self) -> bool {
-        self.leader().is_some_and(|leader| leader == self.node || self.links.hears(leader))
+        match self.leader() {
+            Some(leader) if leader == self.node => {
+                let unheard = self.others().filter(|voter| !self.links.hears(*voter)).count();
+                unheard * 2 < self.voters.len()
+            }
+            Some(leader) => self.links.hears(leader),
+            None => false,
+        }
     }
 
     /// What the leader of the group does once: every region of the configuration gets known.
@@ -466,7 +473,7 @@ impl Directory {
         ask: &PlacementAsk,
         deadline: Instant,
     ) -> Result<Answered, DirectoryError> {
-        let mut others = self.others();
+        let mut others = self.others_in_order();
         if let Some(leader) = self.leader().filter(|leader| self.links.hears(*leader)) {
             match self.ask_in_turn(&[leader], (ask, Way::Direct), deadline).await {
                 Ok(Answered::NotNow { .. }) => (),
@@ -477,11 +484,15 @@ impl Directory {
         self.ask_in_turn(&others, (ask, Way::Through), deadline).await
     }
 
-    /// The voters other than this node, those that were heard lately first.
-    fn others(&self) -> Vec<NodeId> {
-        let others = self.voters.iter().copied().filter(|voter| *voter != self.node);
+    /// The voters other than this node.
+    fn others(&self) -> impl Iterator<Item = NodeId> {
+        self.voters.iter().copied().filter(|voter| *voter != self.node)
+    }
+
+    /// The same, those that were heard lately first.
+    fn others_in_order(&self) -> Vec<NodeId> {
         let (mut others, silent): (Vec<_>, Vec<_>) =
-            others.partition(|voter| self.links.hears(*voter));
+            self.others().partition(|voter| self.links.hears(*voter));
         others.extend(silent);
         others
     }

@@ -131,7 +131,9 @@ async fn goes_on_without_its_link_to_the_leader_of_placement(
     read_until(&us, REGIONS, is_silent).await;
     until_opened(&us, "bell", "us").await;
     until_opened(&eu, "other", "ap").await;
-    ap.post("/admin/v1/tenants/other/grants", "grant", &json!({ "amount": 10 })).await.expect(201);
+    let grant = json!({ "amount": 10 });
+    let granting = async || ap.post("/admin/v1/tenants/other/grants", "grant", &grant).await;
+    until_answered("a grant to other", granting).await.expect(201);
     let charging = async || charge(&us, "other", "one", 1).await;
     let answer = until_answered("a charge of other", charging).await.expect(201);
     assert_eq!(decided_by(&answer), "region=ap, role=home");
