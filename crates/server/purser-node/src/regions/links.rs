@@ -182,14 +182,10 @@ impl Links {
 
     /// Whether a node was heard lately, or needs no link.
     pub(crate) fn hears(&self, node: NodeId) -> bool {
-        let Some(region) = self.region_of(node) else { return true };
-        self.states().get(&region).is_some_and(|state| state.hears(node, self.clock.now()))
-    }
-
-    /// The linked region in which a node stands; nothing if it needs no link.
-    fn region_of(&self, node: NodeId) -> Option<Region> {
-        let mut nodes = self.nodes.iter();
-        nodes.find(|(_, nodes)| nodes.contains(&node)).map(|(region, _)| *region)
+        let Some((region, _)) = self.nodes.iter().find(|(_, nodes)| nodes.contains(&node)) else {
+            return true;
+        };
+        self.states().get(region).is_some_and(|state| state.hears(node, self.clock.now()))
     }
 
     /// The other regions that were heard lately.
@@ -233,11 +229,6 @@ impl Links {
             return Span::from_micros(0);
         }
         self.measured_round_trip(region).unwrap_or(ROUND_TRIP_GUESS)
-    }
-
-    /// The same to a node's region; nothing if it needs no link.
-    pub(crate) fn round_trip_to(&self, node: NodeId) -> Span {
-        self.region_of(node).map_or(Span::ZERO, |region| self.round_trip(region))
     }
 
     /// The nodes of a region, best first: the leader of a shard if it is known, and the silent ones last.
@@ -284,14 +275,7 @@ impl Links {
         let mut refused = None;
         while let Some(node) = waiting.pop_front() {
             let answered = match self.calls.call(node, body.clone(), deadline).await {
-                Ok(bytes) => match messages::read(&bytes) {
-                    Ok(answered) => Ok(answered),
-                    Err(error) => {
-                        let error = chain(&error);
-                        tracing::warn!(%node, %region, error, "an answer cannot be read");
-                        return Err(AskError::Unknown(region));
-                    }
-                },
+                Ok(bytes) => messages::read(&bytes).map_err(|error| chain(&error)),
                 Err(CallError::MaybeSent { detail }) => {
                     tracing::debug!(%node, %region, detail, "a node did not answer");
                     return Err(AskError::Unknown(region));
@@ -302,9 +286,7 @@ impl Links {
                 Ok(Answered::NotLeader { leader }) => {
                     let leader = leader.map(NodeId);
                     self.note_leader(region, shard, leader);
-                    // One that is not heard would be waited for in vain.
-                    let heard = leader.filter(|leader| self.hears(*leader));
-                    if let Some(leader) = heard.filter(|_| redirects > 0) {
+                    if let Some(leader) = leader.filter(|_| redirects > 0) {
                         redirects -= 1;
                         waiting.push_front(leader);
                     }

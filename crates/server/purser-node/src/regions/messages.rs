@@ -29,7 +29,7 @@ use crate::verification::{BookThere, BooksAsked, StateAsked};
 /// The one way of speaking that there is so far.
 const VERSION: u8 = 1;
 
-/// What is asked. The numbers 3, 4, 5, 7 and 11 are not given again.
+/// What is asked.
 #[derive(Debug, Clone, Encode, Decode)]
 pub(crate) enum Ask {
     /// Whether the node is there, and who leads which shard of its region.
@@ -41,6 +41,27 @@ pub(crate) enum Ask {
     /// To a region: what home has decided since it was last told.
     #[n(2)]
     Vouchers(#[n(0)] Vouchers),
+    /// To a node of the Placement group: what has changed after a change.
+    #[n(3)]
+    PlacementChanges {
+        /// The last change that is known.
+        #[n(0)]
+        after: ChangeNumber,
+    },
+    /// To the Placement group's leader: one tenant, as it is now.
+    #[n(4)]
+    PlacementOf {
+        /// Whom.
+        #[n(0)]
+        tenant: TenantId,
+    },
+    /// To the Placement group's leader: a command, as it goes into the log.
+    #[n(5)]
+    PlacementChange {
+        /// The command's bytes.
+        #[n(0)]
+        command: ByteVec,
+    },
     /// To the leader of a shard: a step of a move.
     #[n(6)]
     Move {
@@ -51,6 +72,9 @@ pub(crate) enum Ask {
         #[n(1)]
         ask: MoveAsk,
     },
+    /// To the Placement group's leader: the number of the latest change.
+    #[n(7)]
+    PlacementLatest,
     /// What concerns standbys.
     #[n(8)]
     Standby(#[n(0)] StandbyAsk),
@@ -60,77 +84,33 @@ pub(crate) enum Ask {
     /// To a region: entries of its books, to be compared.
     #[n(10)]
     Books(#[n(0)] BooksAsked),
-    /// To a node of the Placement group.
-    #[n(12)]
-    Placement {
-        /// What is asked.
-        #[n(0)]
-        ask: PlacementAsk,
-        /// Who answers it.
-        #[n(1)]
-        way: Way,
-        /// How long the answer may take there.
-        #[n(2)]
-        patience: Span,
-    },
-}
-
-/// Who answers what is asked about Placement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-#[cbor(index_only)]
-pub(crate) enum Way {
-    /// Whoever is asked.
-    #[n(0)]
-    Direct,
-    /// The group's leader, to whom it is passed on once: for somebody who does not know or not hear that.
-    #[n(1)]
-    Through,
-}
-
-/// What is asked about Placement.
-#[derive(Debug, Clone, Encode, Decode)]
-pub(crate) enum PlacementAsk {
-    /// Any node of the group: what has changed after a change.
-    #[n(0)]
-    Changes {
-        /// The last change that is known.
-        #[n(0)]
-        after: ChangeNumber,
-    },
-    /// Its leader: one tenant, as it is now.
-    #[n(1)]
-    Of {
-        /// Whom.
-        #[n(0)]
-        tenant: TenantId,
-    },
-    /// Its leader: a command, as it goes into the log.
-    #[n(2)]
-    Change {
-        /// The command's bytes.
-        #[n(0)]
-        command: ByteVec,
-    },
-    /// Its leader: the number of the latest change.
-    #[n(3)]
-    Latest,
-}
-
-impl PlacementAsk {
-    /// Whether Placement may be another one afterwards, so that it must not be asked twice.
-    pub(super) const fn is_change(&self) -> bool {
-        matches!(self, Self::Change { .. })
-    }
+    /// To a node of the Placement group: one of the questions to its leader, from somebody who does not
+    /// reach that. It is passed on once.
+    #[n(11)]
+    PlacementThrough(#[n(0)] Box<Ask>),
 }
 
 impl Ask {
+    /// Whether it may change Placement, so that it must not be asked twice.
+    pub(super) fn is_change(&self) -> bool {
+        match self {
+            Self::PlacementChange { .. } => true,
+            Self::PlacementThrough(ask) => ask.is_change(),
+            _ => false,
+        }
+    }
+
     /// What kind of question it is, for counting.
     pub(crate) const fn kind(&self) -> AskKind {
         match self {
             Self::Pulse => AskKind::Pulse,
             Self::Reports(_) => AskKind::Reports,
             Self::Vouchers(_) => AskKind::Vouchers,
-            Self::Placement { .. } => AskKind::Placement,
+            Self::PlacementChanges { .. }
+            | Self::PlacementOf { .. }
+            | Self::PlacementChange { .. }
+            | Self::PlacementLatest
+            | Self::PlacementThrough(_) => AskKind::Placement,
             Self::Move { .. } => AskKind::Moves,
             Self::Standby(_) => AskKind::Standby,
             Self::State(_) | Self::Books(_) => AskKind::Verification,
@@ -264,20 +244,13 @@ pub(crate) enum Answered {
     /// To [`Ask::Vouchers`].
     #[n(2)]
     Reports(#[n(0)] Reports),
-    /// To [`PlacementAsk::Changes`].
+    /// To [`Ask::PlacementChanges`].
     #[n(3)]
-    Changes {
-        /// The page.
-        #[n(0)]
-        changes: Changes,
-        /// Whether whoever answers hears the group's leader.
-        #[n(1)]
-        is_current: bool,
-    },
-    /// To [`PlacementAsk::Of`].
+    Changes(#[n(0)] Changes),
+    /// To [`Ask::PlacementOf`].
     #[n(4)]
     Tenant(#[n(0)] Option<TenantPlacement>),
-    /// To [`PlacementAsk::Change`]: for each request the placement from then on, and why it was
+    /// To [`Ask::PlacementChange`]: for each request the placement from then on, and why it was
     /// refused, if it was.
     #[n(5)]
     Changed(#[n(0)] Vec<Changed>),
@@ -301,7 +274,7 @@ pub(crate) enum Answered {
     /// To [`Ask::Move`], and of a replica.
     #[n(9)]
     Move(#[n(0)] MoveAnswer),
-    /// To [`PlacementAsk::Latest`].
+    /// To [`Ask::PlacementLatest`].
     #[n(10)]
     Latest(#[n(0)] ChangeNumber),
     /// To [`Ask::Standby`].

@@ -404,9 +404,12 @@ impl Regions {
                 answer_state(&groups, asked).await
             }
             Ask::Books(asked) => answer_books(&self.groups, self.node, asked).await,
-            Ask::Placement { ask, way, patience } => {
-                let patience = PATIENCE.min(patience.on_clock());
-                self.directory.answer(ask, way, Instant::now() + patience).await
+            Ask::PlacementChanges { .. }
+            | Ask::PlacementOf { .. }
+            | Ask::PlacementChange { .. }
+            | Ask::PlacementLatest
+            | Ask::PlacementThrough(_) => {
+                self.directory.answer(ask, Instant::now() + PATIENCE).await
             }
         }
     }

@@ -20,13 +20,13 @@ use purser_placement::{
 use purser_raft::{
     Group, GroupId, GroupSettings, Host, NodeId, ProposeError, RaftTimings, ReadError,
 };
-use purser_types::{Region, Span, TenantId, codec};
+use purser_types::{Region, TenantId, codec};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::known::Known;
 use super::links::{AskError, Links};
-use super::messages::{Answered, Ask, Changed, PlacementAsk, Way};
+use super::messages::{Answered, Ask, Changed};
 use crate::groups::GroupsError;
 use crate::settings::{NodeSettings, RegionSettings, RouterSettings};
 use crate::tasks::chain;
@@ -37,9 +37,8 @@ pub(crate) const PLACEMENT_GROUP: GroupId = GroupId(u32::MAX);
 /// How often a node of the group looks for changes, and others ask for them.
 const FOLLOW_EVERY: Duration = Duration::from_millis(250);
 
-/// How long one voter may take at most to answer what changes nothing. A question that is passed on takes
-/// three round trips between regions.
-const VOTER_PATIENCE: Duration = Duration::from_secs(2);
+/// How long one voter may take to answer what changes nothing.
+const VOTER_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long to wait before a replica is looked at again that lags behind its leader.
 const CATCH_UP_PAUSE: Duration = Duration::from_millis(20);
@@ -164,7 +163,7 @@ impl Directory {
         tenant: &TenantId,
         deadline: Instant,
     ) -> Result<Option<TenantPlacement>, DirectoryError> {
-        let ask = PlacementAsk::Of { tenant: tenant.clone() };
+        let ask = Ask::PlacementOf { tenant: tenant.clone() };
         let Answered::Tenant(found) = self.ask_leader(&ask, deadline).await? else {
             return Err(DirectoryError::Unreachable("a foreign answer".to_owned()));
         };
@@ -228,9 +227,9 @@ impl Directory {
         let tenants: Vec<TenantId> =
             requests.iter().map(|request| request.tenant.clone()).collect();
         let command = codec::encode(&Command::Tenants(requests));
-        let ask = PlacementAsk::Change { command: command.into() };
+        let ask = Ask::PlacementChange { command: command.into() };
         let Answered::Changed(changed) = self.ask_leader(&ask, deadline).await? else {
-            return Err(DirectoryError::Unknown);
+            return Err(DirectoryError::Unreachable("a foreign answer".to_owned()));
         };
         let results = tenants.iter().zip(changed).map(|(tenant, changed)| {
             if let Some(placement) = &changed.placement {
@@ -253,12 +252,12 @@ impl Directory {
 
     /// Learns everything that the group knew when this was called.
     pub(crate) async fn confirm(&self, deadline: Instant) -> Result<(), DirectoryError> {
-        let Answered::Latest(latest) = self.ask_leader(&PlacementAsk::Latest, deadline).await?
+        let Answered::Latest(latest) = self.ask_leader(&Ask::PlacementLatest, deadline).await?
         else {
             return Err(DirectoryError::Unreachable("a foreign answer".to_owned()));
         };
         loop {
-            self.follow_once(deadline).await;
+            self.follow_once().await;
             if latest <= self.as_of() {
                 self.is_confirmed.store(true, Ordering::Release);
                 return Ok(());
@@ -306,19 +305,13 @@ impl Directory {
                 () = stopping.cancelled() => return,
                 _ = ticks.tick() => (),
             }
-            if stopping.run_until_cancelled(self.follow_further()).await.is_none() {
-                return;
+            self.follow_once().await;
+            self.make_regions_known().await;
+            if !self.is_confirmed()
+                && let Err(error) = self.confirm(Instant::now() + VOTER_PATIENCE).await
+            {
+                tracing::debug!(error = chain(&error), "Placement is not followed to its end yet");
             }
-        }
-    }
-
-    async fn follow_further(&self) {
-        self.follow_once(Instant::now() + PATIENCE).await;
-        self.make_regions_known(Instant::now() + PATIENCE).await;
-        if !self.is_confirmed()
-            && let Err(error) = self.confirm(Instant::now() + PATIENCE).await
-        {
-            tracing::debug!(error = chain(&error), "Placement is not followed to its end yet");
         }
     }
 
@@ -348,70 +341,43 @@ impl Directory {
         drop(followed.wait_for(|is_followed| *is_followed).await);
     }
 
-    /// Takes up what there is to know: from the own replica first, and, while that does not hear its leader,
-    /// from other voters until `deadline`.
-    async fn follow_once(&self, deadline: Instant) {
-        if let Some(group) = &self.group {
-            let page = |after| group.view(|placement, _| placement.changes_after(after, PAGE_MAX));
-            while !self.take_up(page(self.known.look(Cache::cursor))) {
-                tokio::task::yield_now().await;
+    async fn follow_once(&self) {
+        loop {
+            let after = self.known.look(Cache::cursor);
+            let Some(changes) = self.changes_after(after).await else { return };
+            // Whoever is asked may know less than is known here, through another one.
+            let is_whole = changes.latest <= changes.through;
+            if changes.through != after || changes.after != after {
+                self.known.apply(changes);
             }
-        }
-        while !self.hears_leader() && Instant::now() < deadline {
-            let page = self.changes_elsewhere(deadline).await;
-            if page.is_none_or(|page| self.take_up(page)) {
+            if is_whole {
+                let regions = self.known.look(|cache| cache.regions().count());
+                self.is_followed.send_replace(regions == self.regions_count);
                 return;
             }
         }
     }
 
-    /// Takes up a page, and tells whether it is the last.
-    fn take_up(&self, page: Changes) -> bool {
-        let is_last = page.is_last();
-        if page.after < page.through {
-            self.known.apply(page);
+    /// What comes after a change: by the own replica while it hears its leader, and else by another voter, who
+    /// may hear it.
+    async fn changes_after(&self, after: ChangeNumber) -> Option<Changes> {
+        if !self.hears_leader()
+            && let Ok(Answered::Changes(changes)) =
+                self.ask_voters(&Ask::PlacementChanges { after }).await
+        {
+            return Some(changes);
         }
-        if is_last {
-            let regions = self.known.look(|cache| cache.regions().count());
-            self.is_followed.send_replace(regions == self.regions_count);
-        }
-        is_last
+        let own = self.group.as_ref();
+        own.map(|group| group.view(|placement, _| placement.changes_after(after, PAGE_MAX)))
     }
 
-    /// What other voters know beyond what is known here. One that does not hear its leader may know less than
-    /// the next.
-    async fn changes_elsewhere(&self, deadline: Instant) -> Option<Changes> {
-        let after = self.known.look(Cache::cursor);
-        let ask = PlacementAsk::Changes { after };
-        let mut last = None;
-        for voter in self.others_in_order() {
-            let until = share(&ask, deadline);
-            let asked = self.ask_voter(voter, (&ask, Way::Direct), until).await;
-            if let Ok(Answered::Changes { changes, is_current }) = asked {
-                let is_enough = is_current || after < changes.latest;
-                last = Some(changes);
-                if is_enough {
-                    break;
-                }
-            }
-        }
-        last
-    }
-
-    /// Whether this node votes, and gets what the leader sends; or leads, and hears enough for that to last.
+    /// Whether this node votes, and gets what the leader sends.
     fn hears_leader(&self) -> bool {
-        match self.leader() {
-            Some(leader) if leader == self.node => {
-                let unheard = self.others().filter(|voter| !self.links.hears(*voter)).count();
-                unheard * 2 < self.voters.len()
-            }
-            Some(leader) => self.links.hears(leader),
-            None => false,
-        }
+        self.leader().is_some_and(|leader| leader == self.node || self.links.hears(leader))
     }
 
     /// What the leader of the group does once: every region of the configuration gets known.
-    async fn make_regions_known(&self, deadline: Instant) {
+    async fn make_regions_known(&self) {
         let Some(group) = &self.group else { return };
         if group.leader() != Some(self.node) {
             return;
@@ -421,7 +387,7 @@ impl Directory {
         };
         for region in self.regions.iter().filter(missing) {
             let command = Bytes::from(codec::encode(&Command::SetRegion(region.clone())));
-            if let Err(error) = group.propose(command, deadline).await {
+            if let Err(error) = group.propose(command, Instant::now() + PATIENCE).await {
                 tracing::debug!(region = %region.region, %error, "a region did not get known");
                 return;
             }
@@ -432,22 +398,18 @@ impl Directory {
     /// it.
     fn ask_leader<'a>(
         &'a self,
-        ask: &'a PlacementAsk,
+        ask: &'a Ask,
         deadline: Instant,
     ) -> BoxFuture<'a, Result<Answered, DirectoryError>> {
         self.ask_until(ask, deadline).boxed()
     }
 
-    async fn ask_until(
-        &self,
-        ask: &PlacementAsk,
-        deadline: Instant,
-    ) -> Result<Answered, DirectoryError> {
+    async fn ask_until(&self, ask: &Ask, deadline: Instant) -> Result<Answered, DirectoryError> {
         let deadline = deadline.min(Instant::now() + PATIENCE);
         loop {
             let answered = match self.leader_here() {
                 true => self.answer_here(ask.clone(), deadline).await,
-                false => self.ask_voters(ask, deadline).await?,
+                false => self.ask_voters(ask).await?,
             };
             match answered {
                 Answered::NotLeader { .. } | Answered::NotNow { .. }
@@ -465,54 +427,46 @@ impl Directory {
         }
     }
 
-    /// Asks whoever leads the group, if this node knows and hears it, and else has another voter pass the
-    /// question on: links fail one by one, and a leader that this node does not hear is followed by the others
-    /// for as long as that lasts.
-    async fn ask_voters(
-        &self,
-        ask: &PlacementAsk,
-        deadline: Instant,
-    ) -> Result<Answered, DirectoryError> {
-        let mut others = self.others_in_order();
-        if let Some(leader) = self.leader().filter(|leader| self.links.hears(*leader)) {
-            match self.ask_in_turn(&[leader], (ask, Way::Direct), deadline).await {
-                Ok(Answered::NotNow { .. }) => (),
-                Err(DirectoryError::Unreachable(_)) => others.retain(|voter| *voter != leader),
-                asked => return asked,
+    /// Asks the group's voters, the leader first where it is known. If some of them can be reached, but not
+    /// whoever leads, they are to pass the question on: links fail one by one, and a leader that this node
+    /// does not hear is followed by the others for as long as that lasts.
+    async fn ask_voters(&self, ask: &Ask) -> Result<Answered, DirectoryError> {
+        let leader = self.leader();
+        let voters = leader.into_iter().chain(self.voters.iter().copied());
+        let voters: Vec<NodeId> = voters.filter(|voter| *voter != self.node).collect();
+        // A leader that is silent is not waited for: that would take all the time there is. What any voter can
+        // answer is asked of all.
+        let is_for_any = matches!(ask, Ask::PlacementChanges { .. });
+        if is_for_any || leader.is_none_or(|leader| self.links.hears(leader)) {
+            let asked = self.ask_each(&voters, ask).await?;
+            if is_for_any || !matches!(asked, Answered::NotNow { .. }) {
+                return Ok(asked);
             }
         }
-        self.ask_in_turn(&others, (ask, Way::Through), deadline).await
-    }
-
-    /// The voters other than this node.
-    fn others(&self) -> impl Iterator<Item = NodeId> {
-        self.voters.iter().copied().filter(|voter| *voter != self.node)
-    }
-
-    /// The same, those that were heard lately first.
-    fn others_in_order(&self) -> Vec<NodeId> {
-        let (mut others, silent): (Vec<_>, Vec<_>) =
-            self.others().partition(|voter| self.links.hears(*voter));
-        others.extend(silent);
-        others
+        let others: Vec<NodeId> =
+            voters.into_iter().filter(|voter| Some(*voter) != leader).collect();
+        self.ask_each(&others, &Ask::PlacementThrough(Box::new(ask.clone()))).await
     }
 
     /// Asks one voter after the other. What changes nothing may be asked again, so one that is silent keeps
     /// nobody from asking the next.
-    async fn ask_in_turn(
-        &self,
-        voters: &[NodeId],
-        (ask, way): (&PlacementAsk, Way),
-        deadline: Instant,
-    ) -> Result<Answered, DirectoryError> {
+    async fn ask_each(&self, voters: &[NodeId], ask: &Ask) -> Result<Answered, DirectoryError> {
+        let own = self.links.own();
+        if ask.is_change() {
+            let deadline = Instant::now() + PATIENCE;
+            return match self.links.ask_any(voters.to_vec(), (own, None), ask, deadline).await {
+                Ok(answered) => Ok(answered),
+                Err(AskError::NotNow { reason, .. }) => Ok(Answered::NotNow { reason }),
+                Err(AskError::Unknown(_)) => Err(DirectoryError::Unknown),
+                Err(error) => Err(DirectoryError::Unreachable(chain(&error))),
+            };
+        }
         let mut last = Err(DirectoryError::Unreachable("there is no other voter".to_owned()));
         for voter in voters {
-            match self.ask_voter(*voter, (ask, way), share(ask, deadline)).await {
+            let deadline = Instant::now() + VOTER_PATIENCE;
+            match self.links.ask_any(vec![*voter], (own, None), ask, deadline).await {
                 Ok(answered) => return Ok(answered),
                 Err(AskError::NotNow { reason, .. }) => last = Ok(Answered::NotNow { reason }),
-                Err(AskError::Unknown(_)) if ask.is_change() => {
-                    return Err(DirectoryError::Unknown);
-                }
                 // Somebody may have been reached before.
                 Err(error) if last.is_err() => {
                     last = Err(DirectoryError::Unreachable(chain(&error)));
@@ -523,39 +477,22 @@ impl Directory {
         last
     }
 
-    async fn ask_voter(
-        &self,
-        voter: NodeId,
-        (ask, way): (&PlacementAsk, Way),
-        until: Instant,
-    ) -> Result<Answered, AskError> {
-        // The answer has to come back.
-        let patience = until.saturating_duration_since(Instant::now());
-        let patience = patience.saturating_sub(self.links.round_trip_to(voter).on_clock());
-        let message = Ask::Placement { ask: ask.clone(), way, patience: Span::of(patience) };
-        self.links.ask_any(vec![voter], (self.links.own(), None), &message, until).await
-    }
-
     fn leader_here(&self) -> bool {
         self.leader() == Some(self.node)
     }
 
     /// Answers what another node asks about Placement.
-    pub(crate) async fn answer(&self, ask: PlacementAsk, way: Way, deadline: Instant) -> Answered {
-        match (way, self.leader()) {
-            (Way::Through, Some(leader)) if leader != self.node => {
-                self.pass_on(leader, &ask, deadline).await
-            }
-            _ => self.answer_here(ask, deadline).await,
+    pub(crate) async fn answer(&self, ask: Ask, deadline: Instant) -> Answered {
+        let Ask::PlacementThrough(ask) = ask else { return self.answer_here(ask, deadline).await };
+        match self.leader() {
+            Some(leader) if leader != self.node => self.pass_on(leader, &ask, deadline).await,
+            _ => self.answer_here(*ask, deadline).await,
         }
     }
 
     /// Has whoever leads the group answer another node.
-    async fn pass_on(&self, leader: NodeId, ask: &PlacementAsk, deadline: Instant) -> Answered {
-        if !self.links.hears(leader) {
-            return Answered::NotNow { reason: format!("its leader {leader} is not heard") };
-        }
-        match self.ask_voter(leader, (ask, Way::Direct), deadline).await {
+    async fn pass_on(&self, leader: NodeId, ask: &Ask, deadline: Instant) -> Answered {
+        match self.links.ask_any(vec![leader], (self.links.own(), None), ask, deadline).await {
             Ok(answered) => answered,
             // What changes nothing can be asked again.
             Err(AskError::Unknown(_)) if ask.is_change() => Answered::Unknown,
@@ -563,41 +500,42 @@ impl Directory {
         }
     }
 
-    async fn answer_here(&self, ask: PlacementAsk, deadline: Instant) -> Answered {
+    async fn answer_here(&self, ask: Ask, deadline: Instant) -> Answered {
         let Some(group) = &self.group else { return Answered::NotLeader { leader: None } };
         match ask {
-            PlacementAsk::Changes { after } => Answered::Changes {
-                changes: group.view(|placement, _| placement.changes_after(after, PAGE_MAX)),
-                is_current: self.hears_leader(),
-            },
-            PlacementAsk::Latest => match group.read_barrier(deadline).await {
+            Ask::PlacementChanges { after } => Answered::Changes(
+                group.view(|placement, _| placement.changes_after(after, PAGE_MAX)),
+            ),
+            Ask::PlacementLatest => match group.read_barrier(deadline).await {
                 Ok(()) => Answered::Latest(group.view(|placement, _| placement.latest_change())),
                 Err(ReadError::NotLeader { leader }) => not_leader(leader),
                 Err(error) => Answered::NotNow { reason: chain(&error) },
             },
-            PlacementAsk::Of { tenant } => match group.read_barrier(deadline).await {
+            Ask::PlacementOf { tenant } => match group.read_barrier(deadline).await {
                 Ok(()) => {
                     Answered::Tenant(group.view(|placement, _| placement.tenant(&tenant).cloned()))
                 }
                 Err(ReadError::NotLeader { leader }) => not_leader(leader),
                 Err(error) => Answered::NotNow { reason: chain(&error) },
             },
-            PlacementAsk::Change { command } => {
+            Ask::PlacementChange { command } => {
                 // A new leader may be asked before it has looked.
-                self.make_regions_known(deadline).await;
+                self.make_regions_known().await;
                 let command: Vec<u8> = command.into();
                 answer_change(group.propose(command.into(), deadline).await)
             }
+            Ask::Pulse
+            | Ask::Reports(_)
+            | Ask::Vouchers(_)
+            | Ask::Move { .. }
+            | Ask::Standby(_)
+            | Ask::State(_)
+            | Ask::Books(_)
+            | Ask::PlacementThrough(_) => {
+                Answered::NotNow { reason: "that is no question about Placement".to_owned() }
+            }
         }
     }
-}
-
-/// Until when one voter is waited for. Of the time of a question that may be asked again none gets more than
-/// half, so that something is left for the next.
-fn share(ask: &PlacementAsk, deadline: Instant) -> Instant {
-    let now = Instant::now();
-    let half = deadline.saturating_duration_since(now) / 2;
-    if ask.is_change() { deadline } else { now + half.min(VOTER_PATIENCE) }
 }
 
 fn answer_change(answer: Result<Answer, ProposeError>) -> Answered {

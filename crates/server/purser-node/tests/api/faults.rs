@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::abroad::{
     ALLOCATIONS, AP, EU, OVERSPEND, REGIONS, US, add_up, charge, decided_by, have_lead,
-    have_lead_placement, make_local, of, open_in, placement_leader, strictly,
+    have_lead_placement, make_local, of, open_in, strictly,
 };
 use crate::support::{Answer, Caller, Cluster};
 use crate::waiting::{read_until, until_answered, until_status, wait_for};
@@ -157,24 +157,6 @@ async fn whoever_does_not_hear_the_leader_of_placement_asks_and_learns_through_a
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_of_placement_is_asked_through_another_voter_also_where_packets_are_lost() {
     goes_on_without_its_link_to_the_leader_of_placement(Cluster::lose_packets).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_does_not_vote_follows_placement_past_a_voter_that_does_not_hear_its_leader() {
-    let cluster = Cluster::of_large_regions().await;
-    let leader = placement_leader(&cluster.caller(FIRST_IN_US, "root")).await;
-    let [stale, beside] = match leader {
-        FIRST_IN_US => [FIRST_IN_EU, SECOND_IN_EU],
-        _ => [FIRST_IN_US, SECOND_IN_US],
-    };
-    let [leading, stale_voter, beside] =
-        [leader, stale, beside].map(|place| cluster.caller(place, "root"));
-    cluster.part(stale, leader);
-    until_opened(&leading, "acme", "ap").await;
-    until_followed(&beside, &leading).await;
-    until_followed(&stale_voter, &leading).await;
-    until_opened(&beside, "other", "ap").await;
-    cluster.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
